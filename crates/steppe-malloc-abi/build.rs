@@ -1,7 +1,7 @@
-//! Passes the linker what a library needs that replaces malloc.
+//! Passes the linker the options of a library that replaces malloc.
 //!
-//! It is never unloaded: a thread's exit calls a destructor in it, long after a `dlclose`. With glibc it names functions
-//! by their oldest version (`src/glibc.rs`).
+//! The library is never unloaded: a thread's exit calls a destructor in it, long after a `dlclose`. With glibc it names
+//! functions by their oldest version (`src/glibc.rs`).
 
 /// Functions that glibc moved into libc after 2.28.
 const MOVED: [&str; 8] = [

@@ -32,16 +32,16 @@ impl<E> fmt::Debug for Choices<E> {
     }
 }
 
-/// One string that was chosen.
+/// The string that was chosen.
 #[derive(Clone, Copy)]
 pub struct Chosen {
-    /// As it is written.
+    /// The string, as a file has it.
     pub name: &'static str,
     value: &'static (dyn Any + Sync),
 }
 
 impl Chosen {
-    /// The value that it stands for; `None`: it is of another type.
+    /// The value that the string stands for; `None`: it is of another type.
     #[must_use]
     pub fn value<E: 'static>(&self) -> Option<&'static E> {
         let any: &'static dyn Any = self.value;

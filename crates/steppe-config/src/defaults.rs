@@ -1,7 +1,7 @@
 //! The values of keys that a file leaves out, read once for all files.
 //!
-//! Invariant: a default is what the reader makes of the table's own text, so it is within the
-//! key's bounds; a test of `steppe-node` reads them all.
+//! Invariant: a default is the value that the reader makes of the table's own text, so it is within the key's bounds; a
+//! test of `steppe-node` reads them all.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -10,10 +10,10 @@ use crate::read;
 use crate::table::Spec;
 use crate::typed::Node;
 
-/// Defaults by the address of their keys, which stand in statics. They live as long: there are as many as keys.
+/// Defaults by the address of their keys, which are statics. They live as long: there are as many as keys.
 static DEFAULTS: RwLock<Option<HashMap<usize, Option<&'static Node>>>> = RwLock::new(None);
 
-/// The default of a key; `None` where it has none.
+/// The default of a key; `None` if it has none.
 pub(crate) fn of(key: &'static Spec) -> Option<&'static Node> {
     let address = std::ptr::from_ref(key).addr();
     let known = DEFAULTS.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,9 @@
 //! The configuration as it is in force, defaults included, for `/config`.
 //!
-//! Invariant: it is printed from what was read, by the table of keys: every key that has a value,
-//! in the table's order, secrets masked. Apart from masked values, reading it as JSON gives the
-//! same configuration. Non-goals: the contents of files that are named, which are never read here.
+//! Invariant: it is printed from the values that were read, by the table of keys: every key that
+//! has a value, in the table's order, secrets masked. Apart from masked values, reading it as JSON
+//! gives the same configuration. Non-goals: the contents of files that are named, which are never
+//! read here.
 
 use serde_json::{Map, Value, json};
 
@@ -12,11 +13,11 @@ use crate::table::{Kind, Spec, Support};
 use crate::typed::{Fields, Named, Node, Typed};
 use crate::units::{duration_text, percent_text, size_text};
 
-/// Which strings are masked.
+/// The strings that are masked.
 #[derive(Clone, Copy)]
 enum Masking {
     None,
-    /// All of them; in a map, those whose name is one of a secret. The form makes what stands for them.
+    /// All strings; in a map, those whose name is one of a secret. The form makes the replacement.
     Secret(Option<&'static dyn AnyForm>),
 }
 
@@ -29,15 +30,15 @@ pub fn effective(file: &Fields) -> Value {
 /// A setting in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// Its keys from the top, such as `http.listener[0].listen`.
+    /// The keys from the top, such as `http.listener[0].listen`.
     pub key: String,
-    /// Its value, masked where it is a secret.
+    /// The value, masked if it is a secret.
     pub value: Value,
     /// The place of its key; `None`: it is a default.
     pub place: Option<Span>,
 }
 
-/// Every setting in force, in the order of the tables of keys, and where each comes from.
+/// Every setting in force, in the order of the tables of keys, with the place of each.
 #[must_use]
 pub fn settings(file: &Fields) -> Vec<Setting> {
     let mut settings = Vec::new();
@@ -108,7 +109,7 @@ fn collect_below(node: &Node, key: &str, shown: Shown, settings: &mut Vec<Settin
     }
 }
 
-/// A name of a map as TOML writes it.
+/// A name of a map in the syntax of TOML.
 fn written(name: &str) -> String {
     let is_bare = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
     match !name.is_empty() && name.chars().all(is_bare) {
@@ -133,7 +134,7 @@ fn masking(key: &'static Spec) -> Masking {
 }
 
 impl Masking {
-    /// That of a value of a map, by its name.
+    /// The masking of a value of a map, by its name.
     fn of(self, name: &str) -> Self {
         match self {
             Self::Secret(_) if is_secret(name) => self,
@@ -212,7 +213,8 @@ fn scalar(typed: &Typed) -> Value {
     }
 }
 
-/// True if a name's value is better not shown: credentials, and whatever calls itself a secret.
+/// True if a name's value is better not shown: credentials, and names that contain a word for a
+/// secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let words = [

@@ -1,7 +1,7 @@
 //! Values of a table by the names of their keys.
 //!
-//! Invariant: a table keeps the keys of its file alone; what holds for the others comes from their defaults, so that
-//! a thousand routes share them.
+//! Invariant: a table keeps the keys of its file alone; the values of absent keys come from their defaults, so that a
+//! thousand routes share them.
 
 use crate::defaults;
 use crate::mistake::Span;
@@ -37,7 +37,7 @@ impl Fields {
         }
     }
 
-    /// A key of another table would be absent for ever.
+    /// Panics for a key of another table, which would be absent for ever.
     fn assert_own(&self, key: &'static Spec) {
         let mut keys = self.table.keys.iter();
         debug_assert!(
@@ -77,7 +77,7 @@ impl Fields {
         self.field(key).map(|field| field.span)
     }
 
-    /// Puts a value in the place of what was read, or of a default.
+    /// Sets the value of a key, instead of the one that was read, or of a default.
     pub fn set(&mut self, key: &'static Spec, typed: Typed) {
         self.assert_own(key);
         self.given.retain(|field| !std::ptr::eq(field.key, key));

@@ -1,7 +1,7 @@
-//! Forms: what the text of a string means, how it is parsed, shown and described.
+//! Forms: the meaning of a string: parsing, display and description of its text.
 //!
-//! Invariant: a text is parsed once. The reader keeps the value that the form made of it, and whoever builds
-//! from the configuration takes that. Non-goals: what several values say together.
+//! Invariant: a text is parsed once. The reader keeps the value that the form made of it, and code that builds from the
+//! configuration takes that. Non-goals: rules between several values.
 
 use std::any::Any;
 use std::fmt;
@@ -11,22 +11,22 @@ use std::sync::Arc;
 
 use crate::limits::NAME_BYTES_MAX;
 
-/// A value, or why its text is refused.
+/// A value, or the refusal of its text.
 pub type Read<T> = Result<T, Refusal>;
 
-/// Why a string is refused.
+/// The reason why a string is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The problem.
     pub message: String,
-    /// A way to mend it.
+    /// A way to correct it.
     pub help: Option<String>,
     /// The bytes of the string that are wrong; `None`: the whole of it.
     pub range: Option<Range<usize>>,
 }
 
 impl Refusal {
-    /// Of the whole text, without help.
+    /// A refusal of the whole text, without help.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -35,14 +35,14 @@ impl Refusal {
         }
     }
 
-    /// Adds a way to mend it.
+    /// Adds a way to correct it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// In one line, for a command line.
+    /// The refusal in one line, for a command line.
     #[must_use]
     pub fn told(self) -> String {
         match self.help {
@@ -61,14 +61,14 @@ pub struct Form<T: 'static> {
     mask: fn(&str) -> String,
 }
 
-/// The text that stands for a value.
+/// The text to display for a value.
 enum Show<T> {
-    /// The one that was read.
+    /// The text that was read.
     AsWritten,
     By(fn(&T) -> String),
 }
 
-/// Stands for a value that must not be shown.
+/// The replacement of a value that must not be shown.
 pub const MASK: &str = "***";
 
 impl<T> Form<T> {
@@ -84,7 +84,7 @@ impl<T> Form<T> {
         }
     }
 
-    /// Adds a regular expression (ECMA-262) for the schema; it accepts whatever `parse` accepts.
+    /// Adds a regular expression (ECMA-262) for the schema; it accepts every text that `parse` accepts.
     #[must_use]
     pub const fn pattern(mut self, pattern: &'static str) -> Self {
         self.pattern = Some(pattern);
@@ -149,18 +149,18 @@ pub enum FromText {
 
 /// A form of any type.
 pub trait AnyForm: fmt::Debug + Send + Sync {
-    /// Its description, with an article.
+    /// The form's description, with an article.
     fn expects(&self) -> &'static str;
     /// A regular expression (ECMA-262) for the schema.
     fn pattern(&self) -> Option<&'static str>;
     /// Parses a text; relative paths count from `base`.
     ///
     /// # Errors
-    /// When the text is not of this form.
+    /// If the text is not of this form.
     fn read(&'static self, text: &str, base: &Path) -> Read<FromText>;
-    /// The text that stands for a value that this form parsed.
+    /// The text to display for a value that this form parsed.
     fn show(&self, value: &dyn Any) -> String;
-    /// The text that stands for a secret.
+    /// The text to display for a secret.
     fn mask(&self, text: &str) -> String;
 }
 
@@ -197,9 +197,9 @@ impl<T: Any + Send + Sync> AnyForm for Form<T> {
 /// A value that a form parsed.
 #[derive(Clone)]
 pub struct Parsed {
-    /// Of the form's type.
+    /// The value, of the form's type.
     value: Arc<dyn Any + Send + Sync>,
-    /// The text, where the form shows it as it was written.
+    /// The text, if the form shows it as it was written.
     written: Option<Box<str>>,
     form: &'static dyn AnyForm,
 }
@@ -211,7 +211,7 @@ impl Parsed {
         self.value.downcast_ref()
     }
 
-    /// The text that stands for it.
+    /// The text to display for the value.
     #[must_use]
     pub fn shown(&self) -> String {
         match &self.written {
@@ -236,7 +236,7 @@ pub static FILE: Form<PathBuf> = Form::new("the path of a file", path).pattern("
 /// The path of a folder, as [`FILE`].
 pub static FOLDER: Form<PathBuf> = Form::new("the path of a folder", path).pattern("^.+$");
 
-/// A name that the file gives to something.
+/// A name that the file gives to one of its parts, such as an upstream.
 pub static NAME: Form<String> = Form::new("a name", name).pattern("^.+$");
 
 fn name(text: &str, _: &Path) -> Read<String> {
@@ -258,7 +258,7 @@ fn name(text: &str, _: &Path) -> Read<String> {
 /// A path; a relative one counts from `base`.
 ///
 /// # Errors
-/// When it is empty or contains NUL.
+/// If it is empty or contains NUL.
 pub fn path(text: &str, base: &Path) -> Read<PathBuf> {
     if text.is_empty() {
         return Err(Refusal::new("a path can't be empty"));

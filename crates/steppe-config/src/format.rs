@@ -15,7 +15,7 @@ use crate::syntax::Syntax;
 /// The reason why a file is not formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unformatted {
-    /// Its syntax is wrong.
+    /// The file has a mistake of syntax.
     Syntax,
     /// A comment between a key and its value, or in a dotted key of an inline table, has no place in the layout.
     Comment,
@@ -24,7 +24,7 @@ pub enum Unformatted {
 /// The formatted text of a file.
 ///
 /// # Errors
-/// When its syntax is wrong, or a comment would be lost.
+/// If its syntax is wrong, or a comment would be lost.
 pub fn format(name: &str, text: &str) -> Result<String, Unformatted> {
     match Syntax::of(name, text) {
         Syntax::Toml => {
@@ -214,7 +214,7 @@ fn lines(space: &RawString) -> String {
     lines
 }
 
-/// The comment behind a value, with the spaces that align it to others.
+/// The comment behind a value, with the spaces that align it with other comments.
 fn comment(space: Option<&RawString>) -> String {
     let text = text(space);
     let Some(at) = text.find('#') else {
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// Formats a text, and checks that it says the same.
+    /// Formats a text, and checks that the result has the same values.
     fn formatted(text: &str) -> String {
         let formatted = format("a.toml", text).expect("its syntax is right");
         let read = |text: &str| {

@@ -1,8 +1,8 @@
 //! Other files that a file includes: `include = ["sites/*.toml"]`.
 //!
-//! Invariant: all files make one tree, as if they stood in one file, the including one first and the others in byte order
-//! of their paths; what two files give is a mistake that names both places. Lists of tables are appended, and tables
-//! merged where one of the two has no value of its own, as headers of TOML name tables above them.
+//! Invariant: all files make one tree, like one file, the including one first and the others in byte order of their
+//! paths; a key that two files give is a mistake that names both places. Lists of tables are appended, and tables
+//! merged if one of the two has no value of its own, as headers of TOML name tables above them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::tree::{Entry, Value, ValueKind};
 /// The key that names other files.
 pub const INCLUDE: &str = "include";
 
-/// Adds the files that `tree`, the tree of the first file, includes, and puts values in the place of placeholders.
+/// Adds the files that `tree`, the tree of the first file, includes, and fills in the values of placeholders.
 pub(crate) fn include(
     tree: &mut Value,
     sources: &mut Sources<'_>,
@@ -54,7 +54,7 @@ struct Including<'a, 's> {
 }
 
 impl Including<'_, '_> {
-    /// Puts values in the place of placeholders, and what a file includes behind what it has.
+    /// Fills in the values of placeholders, and appends the trees of included files.
     fn complete(&mut self, tree: &mut Value, folder: &Path) {
         let mut placing = Placing {
             folder,
@@ -83,7 +83,7 @@ impl Including<'_, '_> {
         }
     }
 
-    /// The patterns of a list, and where each stands; `None`: the mistake was reported.
+    /// The patterns of a list, with their places; `None`: the mistake was reported.
     fn patterns(&mut self, value: Value) -> Option<Vec<(String, Span)>> {
         let span = value.span;
         let items = match value.kind {
@@ -127,7 +127,7 @@ impl Including<'_, '_> {
         if !pattern.contains(['*', '?', '[']) {
             return vec![folder.join(pattern)];
         }
-        // Marks of patterns in the name of the folder are its own.
+        // Pattern characters in the name of the folder are literal.
         let whole = match Path::new(pattern).is_absolute() || folder.as_os_str().is_empty() {
             true => pattern.to_owned(),
             false => format!(
@@ -178,7 +178,7 @@ impl Including<'_, '_> {
         Some(tree.kind)
     }
 
-    /// Refuses a file that includes itself, that another one has included, or that stands too deep.
+    /// Refuses a file that includes itself, that another file has included, or that is nested too deep.
     fn check_place(&mut self, canonical: &Path, name: &str, span: Span) -> Option<()> {
         let name = shown(name);
         let mistake = |message: String| Mistake::new(span, message);
@@ -236,7 +236,7 @@ impl Including<'_, '_> {
     }
 }
 
-/// Puts entries behind those of the same table, whose path is `path`, of files before.
+/// Appends entries to those of the same table, whose path is `path`, of earlier files.
 fn merge(path: &str, into: &mut Vec<Entry>, entries: Vec<Entry>, mistakes: &mut Mistakes) {
     for entry in entries {
         let Some(there) = into.iter_mut().find(|there| there.name == entry.name) else {
@@ -273,7 +273,7 @@ fn are_tables(items: &[Value]) -> bool {
     items.all(|item| matches!(item.kind, ValueKind::Table(_)))
 }
 
-/// True if a table has a value of its own, and does not just name tables below it.
+/// True if a table has a value of its own, besides headers of tables below it.
 fn has_values(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| match &entry.value.kind {
         ValueKind::Table(_) => false,

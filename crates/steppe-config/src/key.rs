@@ -1,8 +1,8 @@
 //! Keys as typed constants: `static BYTES: Key<u64> = key("bytes", size(1, MAX), "…").required();`, read by
 //! `fields.get(&BYTES)`.
 //!
-//! Invariant: the type of what is read is the type of what the key takes. A key that has neither a default nor must
-//! be there is an [`OptionalKey`], and gives an `Option`. Non-goals: tables within tables, which are read by place.
+//! Invariant: the type of the value that is read is the type that the key takes. A key that neither has a default nor
+//! is required is an [`OptionalKey`], and gives an `Option`. Non-goals: tables within tables, which are read by place.
 
 use std::any::Any;
 use std::time::Duration;
@@ -28,28 +28,28 @@ pub struct Type<T: 'static> {
 
 /// A key that always has a value: it must be there, or has a default.
 pub struct Key<T: 'static> {
-    /// Its entry in the table of keys.
+    /// The key's entry in the table of keys.
     pub spec: Spec,
     read: Reading<T>,
 }
 
 /// A key that may be absent.
 pub struct OptionalKey<T: 'static> {
-    /// Its entry in the table of keys.
+    /// The key's entry in the table of keys.
     pub spec: Spec,
     read: Reading<T>,
 }
 
-/// The way from a node to a value.
+/// The conversion of a node to a value.
 enum Reading<T: 'static> {
     Node(fn(&Node) -> Option<T>),
-    /// By a function that builds of a table.
+    /// A function that builds the value of a table.
     Table(fn(&Fields) -> Option<T>),
-    /// By the type of what the node holds several of.
+    /// The item type of a node that holds several values.
     Items(&'static dyn Items<T>),
 }
 
-/// The type of what several values are of, which are read as a `T` together.
+/// The item type of several values, which are read as a `T` together.
 trait Items<T>: Sync {
     fn read(&'static self, node: &Node) -> Option<T>;
 }
@@ -57,7 +57,7 @@ trait Items<T>: Sync {
 /// A key whose value is a table or a list of tables, which are read in their place.
 #[derive(Debug)]
 pub struct PlaceKey {
-    /// Its entry in the table of keys.
+    /// The key's entry in the table of keys.
     pub spec: Spec,
 }
 
@@ -69,7 +69,7 @@ pub const fn text<T: Any + Clone + Send + Sync>(form: &'static Form<T>) -> Type<
     }
 }
 
-/// An integer from `min` to `max`, as any type of integers that has them all.
+/// An integer from `min` to `max`, as any type of integers that holds them all.
 pub const fn integer<N: TryFrom<u64>>(min: u64, max: u64) -> Type<N> {
     Type {
         kind: Kind::Integer(min, max),
@@ -112,7 +112,7 @@ pub const fn boolean() -> Type<bool> {
     }
 }
 
-/// One of these strings, each of which stands for a value.
+/// A string of `choices`, read as the value that it stands for.
 pub const fn choice<E: Any + Clone + Sync>(choices: &'static Choices<E>) -> Type<E> {
     Type {
         kind: Kind::Choice(choices),
@@ -171,13 +171,13 @@ pub const fn multimap<T>(
     }
 }
 
-/// Values of any kind, of which `read` makes a `T`.
+/// Values of any kind, which `read` converts to a `T`.
 pub const fn of<T>(kind: Kind, read: fn(&Node) -> Option<T>) -> Type<T> {
     let read = Reading::Node(read);
     Type { kind, read }
 }
 
-/// A table of known keys, of which `build` makes the value.
+/// A table of known keys, which `build` converts to the value.
 pub const fn table<T>(table: &'static Table, build: fn(&Fields) -> Option<T>) -> Type<T> {
     Type {
         kind: Kind::Table(table),
@@ -194,7 +194,7 @@ pub const fn key<T>(name: &'static str, takes: Type<T>, doc: &'static str) -> Op
     }
 }
 
-/// A key of this name that takes a table, of which `build` makes the value, with the table's description.
+/// A key of this name that takes a table, which `build` converts to the value, with the table's description.
 pub const fn section<T>(
     name: &'static str,
     table: &'static Table,
@@ -211,16 +211,16 @@ pub const fn place(name: &'static str, kind: Kind, doc: &'static str) -> PlaceKe
 }
 
 impl<T> OptionalKey<T> {
-    /// Its table is refused without it.
+    /// Makes the key required: its table is refused without it.
     #[must_use]
     pub const fn required(self) -> Key<T> {
         self.or(Absent::Required)
     }
 
-    /// This holds where it is absent.
+    /// Sets the default of the key.
     ///
     /// # Panics
-    /// When that is no value; a constant that does so does not compile.
+    /// If the default is no value; such a constant does not compile.
     #[must_use]
     pub const fn or(self, default: Absent) -> Key<T> {
         assert!(
@@ -235,7 +235,7 @@ impl<T> OptionalKey<T> {
         Key { spec, read }
     }
 
-    /// Marks what `/config` must not show.
+    /// Marks a key whose value `/config` must not show.
     #[must_use]
     pub const fn secret(self) -> Self {
         let Self { spec, read } = self;
@@ -253,7 +253,7 @@ impl<T> OptionalKey<T> {
 }
 
 impl PlaceKey {
-    /// This holds where it is absent.
+    /// Sets the default of the key.
     #[must_use]
     pub const fn or(self, default: Absent) -> Self {
         let spec = self.spec.absent(default);
@@ -263,7 +263,7 @@ impl PlaceKey {
 
 /// A key of a table.
 pub trait Entry {
-    /// Its entry in the table of keys.
+    /// The key's entry in the table of keys.
     fn spec(&'static self) -> &'static Spec;
 }
 
@@ -287,13 +287,13 @@ impl Entry for PlaceKey {
 
 /// A key that [`Fields::get`] reads.
 pub trait Get: Entry {
-    /// The type of what it gives.
+    /// The type of the key's value, its default included.
     type Value;
     /// The type of its values in a file.
     type Given;
-    /// Its value in a table; `None`: it is invalid, and its mistake was reported.
+    /// The key's value in a table; `None`: it is invalid, and its mistake was reported.
     fn read(&'static self, fields: &Fields) -> Option<Self::Value>;
-    /// Its value in a node.
+    /// The key's value in a node.
     fn read_node(&'static self, node: &Node) -> Option<Self::Given>;
 }
 

@@ -1,7 +1,7 @@
-//! The manual page of a file, out of its table of keys.
+//! The manual page of a file, generated from its table of keys.
 //!
-//! Invariant: every table and every key is there, with what it takes and what holds without it; one
-//! that is not supported yet says so. Spec: `man-pages(7)`.
+//! Invariant: every table and every key is there, with its type and its default; a key that is not
+//! supported yet says so. Spec: `man-pages(7)`.
 
 use roff::{Inline, Roff, bold, italic, roman};
 
@@ -12,7 +12,7 @@ pub fn sections(page: &mut Roff, root: &'static Table) {
     table(page, root, "");
 }
 
-/// One table, then those within it, each a section of its own.
+/// Adds the section of a table, then those of the tables within it.
 fn table(page: &mut Roff, table: &Table, place: &str) {
     let heading = if place.is_empty() { "TOP LEVEL" } else { place };
     section(page, heading, table.doc);

@@ -17,20 +17,20 @@ pub struct Span {
     pub end: usize,
 }
 
-/// One thing that is wrong.
+/// A mistake of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Decides whether the configuration can be used all the same.
+    /// The severity, which decides whether the configuration can be used all the same.
     pub severity: Severity,
-    /// Where.
+    /// The place of the mistake.
     pub span: Span,
     /// The problem.
     pub message: String,
-    /// Under the span; empty: nothing.
+    /// The text under the span; empty: none.
     pub label: String,
-    /// A way to mend it.
+    /// A way to correct it.
     pub help: Option<String>,
-    /// Other places that have to do with it.
+    /// Other places that are related to it.
     pub also: Vec<(Span, String)>,
 }
 
@@ -40,7 +40,7 @@ impl Span {
         Self { start, end: start }
     }
 
-    /// The same behind so many bytes of other files.
+    /// The same span, moved by the bytes of the files before.
     #[must_use]
     pub(crate) fn shifted(self, bytes: usize) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Mistake {
         }
     }
 
-    /// Something that works, and is hardly meant.
+    /// A warning: a setting that works, but is hardly intended.
     pub fn warning(span: Span, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
@@ -80,7 +80,7 @@ impl Mistake {
         }
     }
 
-    /// Something that is wrong for another process, or at another time, and is no reason to refuse.
+    /// A note: a problem of another process or another time, and no reason to refuse the file.
     pub fn note(span: Span, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Advice,
@@ -88,7 +88,7 @@ impl Mistake {
         }
     }
 
-    /// Sets what stands under the span.
+    /// Sets the text under the span.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
@@ -102,7 +102,7 @@ impl Mistake {
         self
     }
 
-    /// Takes control characters out: a report goes to a terminal.
+    /// Replaces control characters: a report goes to a terminal.
     pub(crate) fn blot(&mut self) {
         for text in self.texts() {
             if text.contains(is_blotted) {
@@ -111,7 +111,7 @@ impl Mistake {
         }
     }
 
-    /// Everything that it says.
+    /// All texts of the mistake.
     pub(crate) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
         let also = self.also.iter_mut().map(|(_, label)| label);
         let texts = [&mut self.message, &mut self.label].into_iter();
@@ -147,7 +147,7 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// The text with control characters replaced, byte for byte: spans go on to hold.
+/// The text with control characters replaced, byte for byte: spans stay valid.
 pub(crate) fn blotted(text: &str) -> String {
     let mut blotted = String::with_capacity(text.len());
     for char in text.chars() {
@@ -160,7 +160,7 @@ pub(crate) fn blotted(text: &str) -> String {
     blotted
 }
 
-/// True for what a terminal obeys: control characters, and marks that turn the direction of text.
+/// True for characters that control a terminal: control characters, and marks that change the direction of text.
 fn is_blotted(char: char) -> bool {
     let turns_direction =
         matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,8 +1,8 @@
-//! The mistakes that are found in one file, while they are found.
+//! The mistakes of one file, collected while it is read.
 //!
-//! Invariant: all are counted, and those that stand first in the file are kept, so that memory does
-//! not grow with what is wrong: a file of [`FILE_BYTES_MAX`](super::limits::FILE_BYTES_MAX) has
-//! room for some hundred thousand mistakes.
+//! Invariant: all are counted, and those nearest to the start of the file are kept, so that memory does not grow with
+//! the number of mistakes: a file of [`FILE_BYTES_MAX`](super::limits::FILE_BYTES_MAX) has room for some hundred
+//! thousand.
 
 use std::ops::Range;
 
@@ -18,18 +18,18 @@ pub struct Mistakes {
     /// A mistake that starts here or later would not be shown.
     horizon: usize,
     count: Count,
-    /// Bytes that mistakes of the syntax make unsure, in the order of the files.
+    /// Bytes around mistakes of the syntax, which may be misread, in the order of the files.
     unsure: Vec<Range<usize>>,
     /// True if a file is missing.
     is_partial: bool,
 }
 
-/// Number of mistakes, those included that are not kept.
+/// Number of mistakes, including those that are not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
     /// Reasons to refuse the file.
     pub errors: usize,
-    /// Settings that work, and are hardly meant.
+    /// Settings that work, but are hardly intended.
     pub warnings: usize,
     /// Problems of another process or time.
     pub notes: usize,
@@ -61,7 +61,7 @@ impl Mistakes {
         self.keep(mistake);
     }
 
-    /// Adds an error, which is made only where it is kept: to find what was meant takes long.
+    /// Adds an error. `make` is called only if it is kept: the search for similar names takes long.
     pub fn error_at(&mut self, span: Span, make: impl FnOnce() -> Mistake) {
         if self.is_unsure(span) {
             return;
@@ -72,18 +72,18 @@ impl Mistakes {
         }
     }
 
-    /// Drops mistakes that are found from now on within these bytes, which are in the order of the files and behind those
-    /// that were dropped before: they would be mistakes of the syntax again.
+    /// Drops mistakes that are found from now on within these bytes, which are in the order of the files and behind
+    /// those of earlier calls: they would repeat mistakes of the syntax.
     pub fn drop_within(&mut self, unsure: Vec<Range<usize>>) {
         self.unsure.extend(unsure);
     }
 
-    /// True if the syntax has mistakes, or a file is missing, so that what seems to be missing may be there.
+    /// True if the syntax has mistakes, or a file is missing, so that a key that seems to be missing may be there.
     pub fn is_partial(&self) -> bool {
         self.is_partial || !self.unsure.is_empty()
     }
 
-    /// Says that a file is missing, whose mistake was reported.
+    /// Notes that a file is missing, whose mistake was reported.
     pub fn set_partial(&mut self) {
         self.is_partial = true;
     }
@@ -108,17 +108,17 @@ impl Mistakes {
             .unsure
             .partition_point(|range| range.start <= span.start);
         let range = next.checked_sub(1).and_then(|last| self.unsure.get(last));
-        // A value that the parser put in the place of a broken one stands nowhere.
+        // A placeholder value that the parser made for a broken one has no place.
         let is_made_up = !self.unsure.is_empty() && span == Span::at(0);
         is_made_up || range.is_some_and(|range| range.contains(&span.start))
     }
 
-    /// True if none was found.
+    /// True if no mistake was found.
     pub fn is_empty(&self) -> bool {
         self.count == Count::default()
     }
 
-    /// The first ones in the order of the file, and how many there are in all.
+    /// The first mistakes in the order of the file, and the number of all.
     pub fn finish(mut self) -> (Vec<Mistake>, Count) {
         self.trim();
         (self.kept, self.count)
@@ -129,7 +129,7 @@ impl Mistakes {
             return;
         }
         self.kept.push(mistake);
-        // Sorting as many again each time costs a few comparisons a mistake.
+        // Sorted only when as many again are kept: a few comparisons a mistake.
         if self.kept.len() >= 2 * MISTAKES_SHOWN_MAX {
             self.trim();
         }

@@ -1,7 +1,7 @@
 //! Everything outside the text of a configuration that it may name: other files, and the environment.
 //!
-//! Invariant: a file is read only where it is a regular one, no more of it than asked for, and nothing waits for a FIFO or
-//! a device. Non-goals: files that keys name, which the product reads.
+//! Invariant: only regular files are read, no more of them than requested, and no read waits for a FIFO or a device.
+//! Non-goals: files that keys name, which the product reads.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -11,29 +11,29 @@ use std::path::{Path, PathBuf};
 
 /// Other files and the environment, which the stages of a reader ask for.
 pub trait Outside {
-    /// The bytes of a regular file, at most one more than `bytes_max`, by which the caller sees that it is longer.
+    /// The bytes of a regular file, at most one more than `bytes_max`: then the file is longer.
     ///
     /// # Errors
-    /// Why it can't be read.
+    /// The reason why the file can't be read.
     fn read(&mut self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>>;
 
     /// The paths that a pattern matches, in byte order: at most one more than `paths_max`.
     ///
     /// # Errors
-    /// Why the pattern is refused, or a folder can't be read.
+    /// The reason why the pattern is refused, or why a folder can't be read.
     fn matches(&mut self, pattern: &str, paths_max: usize) -> Result<Vec<PathBuf>, String>;
 
     /// The path of a file without links and `..`, by which two paths of one file are seen to be the same.
     ///
     /// # Errors
-    /// Why the file can't be found.
+    /// The reason why the file can't be found.
     fn canonical(&mut self, path: &Path) -> io::Result<PathBuf>;
 
     /// A variable of the environment.
     fn variable(&mut self, name: &str) -> Option<OsString>;
 }
 
-/// There is nothing beside the text.
+/// An [`Outside`] without files and without variables.
 #[derive(Debug, Clone, Copy)]
 pub struct Nothing;
 
@@ -89,17 +89,17 @@ impl Outside for Machine {
     }
 }
 
-/// A mark matches no name that begins with a dot: editors and file systems leave such files beside others.
+/// A pattern character matches no name that begins with a dot: editors and file systems leave such files beside others.
 const PATTERN: glob::MatchOptions = glob::MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: true,
 };
 
-/// A FIFO without a writer would wait without it.
+/// The open of a FIFO without a writer would block without this flag.
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
-/// Opens a file that has an end, and is there at once.
+/// Opens a regular file, without blocking.
 fn regular(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(NONBLOCK).open(path)?;

@@ -1,8 +1,8 @@
-//! Values that come from the environment or from a file: `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}`.
+//! Placeholders for values of the environment or of a file: `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}`.
 //!
-//! Invariant: what takes a placeholder's place is read as the value of a string, and shown nowhere: reports, and what is in
-//! force, show the placeholder. Nothing else that begins with `$` changes its meaning; `$${env:` and `$${file:` stand for
-//! themselves without the first `$`. Keys have no placeholders.
+//! Invariant: the value of a placeholder is read as part of a string, and shown nowhere: reports, and the settings in
+//! force, show the placeholder. No other text that begins with `$` changes its meaning; `$${env:` and `$${file:` stand
+//! for themselves without the first `$`. Keys have no placeholders.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::mistakes::Mistakes;
 use crate::outside::Outside;
 use crate::tree::{Placeholder, Value, ValueKind};
 
-/// The values that have taken the place of placeholders.
+/// The values that were filled in for placeholders.
 #[derive(Debug, Clone, Default)]
 pub struct Placed {
     values: Vec<PlacedValue>,
@@ -42,7 +42,7 @@ enum Part<'a> {
     File(&'a str),
 }
 
-/// A problem of a placeholder, and a way to mend it.
+/// A problem of a placeholder, and a way to correct it.
 struct Problem {
     message: String,
     label: &'static str,
@@ -52,7 +52,7 @@ struct Problem {
 const VARIABLE: &str = "${env:";
 const FILE: &str = "${file:";
 
-/// Puts values in the place of placeholders.
+/// Fills in the values of placeholders.
 pub(crate) struct Placing<'a> {
     /// The folder that relative paths count from.
     pub(crate) folder: &'a Path,
@@ -62,7 +62,7 @@ pub(crate) struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    /// Completes a tree.
+    /// Fills in the values of all placeholders of a tree.
     pub(crate) fn place(&mut self, tree: &mut Value) {
         match &mut tree.kind {
             ValueKind::Text(text) if has_placeholder(text) => {
@@ -100,7 +100,7 @@ fn has_placeholder(text: &str) -> bool {
 }
 
 impl Placed {
-    /// The string with values in the place of its placeholders, and true where it has none, but escapes alone.
+    /// The string with its placeholders filled in, and true if it has none, only escapes.
     fn fill(
         &mut self,
         text: &str,
@@ -119,7 +119,7 @@ impl Placed {
                     };
                     match variable(outside, name, default)? {
                         Some(value) => filled.push_str(self.keep(value, placeholder)?),
-                        // It stands in the placeholder itself: no secret.
+                        // The default is in the placeholder itself: no secret.
                         None => filled.push_str(default.unwrap_or_default()),
                     }
                 }
@@ -154,19 +154,19 @@ impl Placed {
         Ok(&self.values.last().expect("it was pushed").value)
     }
 
-    /// True if there is none.
+    /// True if no value was filled in.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Puts placeholders in the place of their values.
+    /// Replaces the values in texts by their placeholders.
     #[must_use]
     pub fn redactor(&self) -> Redactor<'_> {
         Redactor::of(self.values.iter())
     }
 
-    /// The same for values of files alone, which are secrets where those of the environment may be what is asked for.
+    /// The same for values of files alone: these are secrets, while values of the environment may be requested output.
     #[must_use]
     pub fn redactor_of_files(&self) -> Redactor<'_> {
         Redactor::of(self.values.iter().filter(|value| value.is_of_file()))
@@ -208,7 +208,7 @@ impl<'a> Redactor<'a> {
         Self(by_start)
     }
 
-    /// The text with placeholders where it has their values, whole or cut by a message.
+    /// The text with each placeholder's value, whole or cut by a message, replaced by the placeholder.
     #[must_use]
     pub fn redacted(&self, text: &str) -> String {
         let mut redacted = String::new();
@@ -228,7 +228,7 @@ impl<'a> Redactor<'a> {
         redacted
     }
 
-    /// The longest value that a text begins with, or a begin of one that a message has cut, and its placeholder.
+    /// The longest value that a text begins with, or the cut start of one, and its placeholder.
     fn longest(&self, text: &str) -> Option<(usize, &'a str)> {
         let start = text.as_bytes().first_chunk()?;
         let known = self.0.get(start)?.iter();
@@ -442,11 +442,11 @@ mod tests {
         assert_eq!(redacted(&format!("\"{cut}\"")), "\"${env:B}…\"");
         let cut = shown(&format!("https://a/?{long}"));
         assert_eq!(redacted(&cut), "https://a/?${env:B}…");
-        // Neither is looked at again, nor is a placeholder that has its own value.
+        // Neither replacement is scanned again, nor is a placeholder that contains its own value.
         let placed = self::placed(&[("-env:-env:", "${env:A:-env:-env:}")]);
         let twice = placed.redactor().redacted("-env:-env:-env:-env:");
         assert_eq!(twice, "${env:A:-env:-env:}".repeat(2));
-        // A begin that no message has cut is another word.
+        // The start of a value that no message has cut is another word.
         assert_eq!(redacted("s3cr s3cre hunt"), "s3cr s3cre hunt");
     }
 }

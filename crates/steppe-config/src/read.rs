@@ -1,7 +1,7 @@
-//! The tree, read by the table of keys.
+//! The reader: from a tree to typed values, by the table of keys.
 //!
-//! Invariant: every key and value of the file is either in the result or named by a mistake, and
-//! one cause gives one mistake. Non-goals: what several keys say together, which `check` judges.
+//! Invariant: every key and value of the file is either in the result or named by a mistake, and one cause gives one
+//! mistake. Non-goals: rules between several keys, which `check` verifies.
 
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
@@ -38,9 +38,9 @@ pub fn read(
 /// A configuration that was parsed. Its tree may be amended before it is read.
 #[derive(Debug)]
 pub struct Source<'a> {
-    /// Its files.
+    /// The files of the configuration.
     pub files: Sources<'a>,
-    /// Its keys and values.
+    /// The keys and values of all files.
     pub tree: Value,
 }
 
@@ -60,13 +60,13 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Adds the files that it includes, and puts values in the place of placeholders.
+    /// Adds the included files, and fills in the values of placeholders.
     pub fn complete(&mut self, outside: &mut dyn Outside, mistakes: &mut Mistakes) {
         include(&mut self.tree, &mut self.files, outside, mistakes);
     }
 
-    /// Takes a key out of the file, and reads its value alone, for what stands for other keys. `None`: the file does
-    /// not have it.
+    /// Takes a key out of the file, and reads its value alone: for a key that is expanded to others. `None`: the file
+    /// does not have it.
     pub fn take(&mut self, key: &'static Spec, mistakes: &mut Mistakes) -> Option<Taken> {
         let entry = self.tree.take(key.name)?;
         let Support::Served { kind, .. } = &key.support else {
@@ -93,9 +93,9 @@ impl<'a> Source<'a> {
 /// A value that was taken out of a file.
 #[derive(Debug)]
 pub struct Taken {
-    /// As the file has it.
+    /// The value as the file has it.
     pub written: Value,
-    /// As its key reads it.
+    /// The value as its key reads it.
     pub read: Node,
 }
 
@@ -103,14 +103,14 @@ pub struct Taken {
 struct Reader<'a> {
     /// The texts that spans count in.
     files: &'a Sources<'a>,
-    /// Takes what is wrong with them.
+    /// The collector of mistakes.
     mistakes: &'a mut Mistakes,
 }
 
 /// The inside of a table.
 #[derive(Clone, Copy)]
 struct Body<'a> {
-    /// The place of its header, or of its brace.
+    /// The place of the table's header, or of its brace.
     span: Span,
     entries: &'a [Entry],
 }
@@ -150,7 +150,7 @@ impl Reader<'_> {
                 Some(key) => given.extend(self.field(table, key, entry)),
             }
         }
-        // A mistyped key that has been named is not missing as well. Few tables ask.
+        // A mistyped key that has been named is not reported as missing as well. Few tables need this.
         let meant = |entry: &Entry| match table.key(&entry.name) {
             Some(key) => Some(key.name),
             None => closest(&entry.name, table.keys.iter().map(|key| key.name)),
@@ -196,7 +196,7 @@ impl Reader<'_> {
             _ => self.typed(kind, given),
         };
         let typed = typed.unwrap_or(Typed::Invalid);
-        // An item of a list has its own.
+        // An item of a list has its own placeholder.
         let is_scalar = !matches!(typed, Typed::List(_));
         let placeholder = value.placeholder.as_ref().filter(|_| is_scalar);
         Node {
@@ -206,7 +206,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a string that placeholders are part of, as a number, `true` or `false` too; a mistake does not quote it.
+    /// Reads a string with placeholders, also as a number, `true` or `false`; a mistake does not quote it.
     fn placed(
         &mut self,
         kind: &'static Kind,
@@ -254,7 +254,7 @@ impl Reader<'_> {
         None
     }
 
-    /// `None` once the mistake is reported.
+    /// Reads a value of a kind; `None`: its mistake was reported.
     fn typed(&mut self, kind: &'static Kind, given: Given<'_>) -> Option<Typed> {
         match (kind, &given.value.kind) {
             (_, ValueKind::Refused) => None,
@@ -582,7 +582,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads the default of a key; `None` where it has none.
+/// Reads the default of a key; `None` if it has none.
 pub(crate) fn default(key: &'static Spec) -> Option<Node> {
     let Support::Served { kind, absent } = &key.support else {
         return None;
@@ -625,11 +625,11 @@ fn in_order(item: &Kind, list: Typed) -> Typed {
     Typed::List(items)
 }
 
-/// True if a value is meant for this kind of several.
+/// True if a value looks like one of this kind, among several kinds.
 fn takes(kind: &Kind, value: &Value) -> bool {
     match (kind, &value.kind) {
         (Kind::Share, ValueKind::Text(text)) => text.ends_with('%'),
-        // A number in quotes is a number.
+        // A number in quotes counts as a number.
         (Kind::Choice(_), ValueKind::Text(text)) => text.parse::<u64>().is_err(),
         (Kind::Share | Kind::Real(_), ValueKind::Float(_))
         | (Kind::Boolean, ValueKind::Boolean(_))
@@ -668,9 +668,9 @@ fn type_help(kind: &Kind, value: &Value) -> Option<String> {
     }
 }
 
-/// The known name that a mistyped one is nearest to.
+/// The known name with the smallest edit distance to a mistyped one.
 pub fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Comparing costs the product of the lengths.
+    // The cost of a comparison is the product of the lengths.
     if typed.len() > CLOSEST_BYTES_MAX {
         return None;
     }
@@ -683,7 +683,7 @@ pub fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// `warning` for `warn`.
+/// True for a longer form of a name: `warning` for `warn`.
 fn is_longer(typed: &str, name: &str) -> bool {
     name.len() >= 3 && typed.starts_with(name)
 }

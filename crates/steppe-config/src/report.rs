@@ -1,4 +1,4 @@
-//! The mistakes of a configuration, drawn for people.
+//! The mistakes of a configuration, rendered for a terminal or a file.
 //!
 //! Invariant: a report shows its mistakes in the order of the files, and the same text for the same
 //! file whatever the terminal, but for color. It quotes no more of the file than
@@ -16,7 +16,7 @@ use crate::mistake::{Mistake, Span, blotted};
 use crate::mistakes::{Count, Mistakes};
 use crate::sources::{SourceFile, Sources, position};
 
-/// The mistakes of a configuration: the first mistakes in the order of its files, and how many there are.
+/// The mistakes of a configuration: the first ones in the order of its files, and the number of all.
 #[derive(Debug, Clone)]
 pub struct Report {
     files: Vec<Quoted>,
@@ -24,11 +24,11 @@ pub struct Report {
     count: Count,
 }
 
-/// A file as it is quoted.
+/// A file that a report quotes.
 #[derive(Debug, Clone)]
 struct Quoted {
     source: NamedSource<String>,
-    /// The byte that spans in it count from.
+    /// Offset of the file in spans.
     start: usize,
 }
 
@@ -82,12 +82,12 @@ impl Report {
         &self.mistakes
     }
 
-    /// Mistakes that the file can't be used with.
+    /// Mistakes that make the file unusable.
     pub fn errors(&self) -> usize {
         self.count.errors
     }
 
-    /// Mistakes that it can be used with.
+    /// Mistakes with which the file can be used.
     pub fn warnings(&self) -> usize {
         self.count.warnings
     }
@@ -97,7 +97,7 @@ impl Report {
         self.count.notes
     }
 
-    /// Draws the mistakes, says how many more there are, and counts them on the last line. Empty when there is none.
+    /// Renders the mistakes, the number of those not shown, and their counts on the last line. Empty if there is none.
     pub fn render(&self, drawing: Drawing) -> String {
         if self.mistakes.is_empty() {
             return String::new();
@@ -122,7 +122,7 @@ impl Report {
         drawn
     }
 
-    /// The first errors by line, and how many more there are, for a log.
+    /// The first errors by line, and the number of further ones, for a log.
     pub fn in_one_line(&self) -> String {
         let is_error = |mistake: &&Mistake| mistake.severity == Severity::Error;
         let errors = self.mistakes.iter().filter(is_error);
@@ -273,7 +273,7 @@ fn range(span: Span) -> (usize, usize) {
     (span.start, span.end.saturating_sub(span.start))
 }
 
-/// The part of a span that is quoted: a value of many lines would be quoted whole.
+/// The quoted part of a span: a value of many lines would be quoted whole.
 fn first_lines(text: &str, span: Span) -> Span {
     let value = text.as_bytes().get(span.start..span.end);
     let mut bytes = value.unwrap_or_default().iter().enumerate();

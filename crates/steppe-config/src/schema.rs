@@ -1,8 +1,8 @@
-//! JSON Schema of the configuration, out of the table of keys.
+//! JSON Schema of the configuration, generated from the table of keys.
 //!
-//! Invariant: whatever the schema accepts, the reader accepts but for what stands inside strings
-//! and between keys; a key that is not supported yet is there with its description, and accepts
-//! nothing. Spec: JSON Schema draft 2020-12.
+//! Invariant: the reader accepts every file that the schema accepts, but for the contents of strings and rules between
+//! keys; a key that is not supported yet is there with its description, and accepts no value. Spec: JSON Schema draft
+//! 2020-12.
 
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ pub fn schema(title: &str, root: &'static Table) -> Value {
         "title": title,
     });
     if let (Value::Object(schema), Value::Object(head)) = (&mut schema, head) {
-        // The head comes first.
+        // The head comes first in the output.
         let keys = std::mem::take(schema);
         schema.extend(head);
         schema.extend(keys);
@@ -56,7 +56,7 @@ fn table(table: &Table, tag: Option<(&Tagged, &Variant)>) -> Value {
         Needs::Any(_) => Some("anyOf"),
     };
     if let Some(keyword) = keyword {
-        // Those that are not supported yet count: it is they that are refused then, not their lack.
+        // Keys that are not supported yet count: then they are refused, not their absence.
         let names = table.needs.names().iter();
         let choices = names.map(|name| json!({ "required": [name] }));
         schema.insert(keyword.to_owned(), choices.collect());
@@ -143,12 +143,12 @@ fn kind(kind: &Kind) -> Value {
 /// A string with a value of the environment or of a file.
 const PLACEHOLDER: &str = "\\$\\{(env|file):";
 
-/// A pattern for strings, or for what stands for one.
+/// A pattern for strings, or for a placeholder in their place.
 fn pattern(pattern: &str) -> String {
     format!("{pattern}|{PLACEHOLDER}")
 }
 
-/// The schema of a value that is no string, or of a string that stands for one: `pattern` judges strings alone.
+/// The schema of a value that is no string, or of a placeholder in its place: `pattern` applies to strings alone.
 fn or_placeholder(mut schema: Value) -> Value {
     let of_value = schema["type"].take();
     schema["type"] = json!([of_value, "string"]);

@@ -1,7 +1,7 @@
 //! The files of a configuration, one after the other.
 //!
-//! Invariant: a span counts bytes from the begin of the first file through all that follow, so that one number says file
-//! and place; files never move. Non-goals: finding files, which `include` does.
+//! Invariant: a span counts bytes from the start of the first file through all that follow, so that one number gives
+//! file and place; files never move. Non-goals: finding files, which `include` does.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,18 +13,18 @@ use crate::placeholder::Placed;
 #[derive(Debug)]
 pub struct Sources<'a> {
     files: Vec<SourceFile<'a>>,
-    /// The values of placeholders in them, which nothing may show.
+    /// The values of their placeholders, which must not be shown.
     pub placed: Placed,
 }
 
-/// One file.
+/// A file of the configuration.
 #[derive(Debug)]
 pub struct SourceFile<'a> {
-    /// Its path, as reports quote it.
+    /// The file's path, as reports quote it.
     pub name: String,
-    /// Its text.
+    /// The file's text.
     pub text: Cow<'a, str>,
-    /// The byte that spans in it count from.
+    /// Offset of the file in spans.
     pub start: usize,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Adds a file behind the others; the byte that spans in it count from.
+    /// Adds a file behind the others. Returns its offset in spans.
     pub(crate) fn add(&mut self, name: String, text: String) -> usize {
         let start = self.end();
         let text = Cow::Owned(text);
@@ -81,13 +81,13 @@ impl<'a> Sources<'a> {
         &self.files
     }
 
-    /// The file that has a byte.
+    /// The file that contains a byte.
     #[must_use]
     pub fn file(&self, at: usize) -> &SourceFile<'a> {
         &self.files[self.index(at)]
     }
 
-    /// The number of the file that has a byte, from 0.
+    /// The index of the file that contains a byte, from 0.
     #[must_use]
     pub fn index(&self, at: usize) -> usize {
         let next = self.files.partition_point(|file| file.start <= at);
@@ -111,7 +111,7 @@ impl<'a> Sources<'a> {
         self.files.iter().map(|file| file.text.len()).sum()
     }
 
-    /// One byte lies between two files: a span that ends one begins no other.
+    /// One byte lies between two files: the end of a span in one is no start in the next.
     fn end(&self) -> usize {
         let last = self.files.last();
         last.map_or(0, |file| file.start + file.text.len() + 1)
@@ -125,7 +125,7 @@ impl fmt::Display for Place {
 }
 
 impl SourceFile<'_> {
-    /// The folder that relative paths in it count from.
+    /// The folder that relative paths in the file count from.
     #[must_use]
     pub fn folder(&self) -> &Path {
         Path::new(&self.name).parent().unwrap_or(Path::new(""))
@@ -160,7 +160,7 @@ mod tests {
             (file, line, column)
         };
         assert_eq!(place(6), ("a.toml".to_owned(), 2, 1));
-        // The end of a file is its own.
+        // The end of a file belongs to that file.
         assert_eq!(place(12), ("a.toml".to_owned(), 3, 1));
         assert_eq!(place(start), ("sites/b.toml".to_owned(), 1, 1));
         assert_eq!(place(start + 8), ("sites/b.toml".to_owned(), 2, 2));

@@ -21,7 +21,7 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// By the extension `.json` or `.toml`, else by the first character.
+    /// The syntax by the extension `.json` or `.toml`, else by the first character.
     pub fn of(name: &str, text: &str) -> Self {
         let is_called = |ending: &str| {
             let start = name.len().saturating_sub(ending.len());
@@ -39,14 +39,14 @@ impl Syntax {
     }
 }
 
-/// Reads a file; `None` once what is wrong with its syntax is among the mistakes.
+/// Reads a file; `None` if its syntax is wrong, and the mistakes are reported.
 pub fn parse(syntax: Syntax, text: &str, mistakes: &mut Mistakes) -> Option<Value> {
     let (tree, unsure) = parse_part(syntax, text, mistakes)?;
     unsure.is_empty().then_some(tree)
 }
 
-/// Reads as much of a file as its syntax allows, and the bytes that what is wrong with it makes
-/// unsure: none where it is whole. `None`: nothing can be read.
+/// Reads as much of a file as its syntax allows, and the bytes around mistakes of the syntax, which
+/// may be misread: none if the file is whole. `None`: nothing can be read.
 pub fn parse_part(
     syntax: Syntax,
     text: &str,

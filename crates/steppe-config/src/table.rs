@@ -11,41 +11,41 @@ use crate::choice::AnyChoices;
 use crate::form::AnyForm;
 use crate::units::{duration_text, size_text};
 
-/// The keys that may stand beside each other.
+/// The keys of one table.
 #[derive(Debug)]
 pub struct Table {
-    /// Its place in the file: `http.listener`.
+    /// The table's place in the file: `http.listener`.
     pub name: &'static str,
-    /// One line for an editor.
+    /// A description in one line, for editors.
     pub doc: &'static str,
-    /// Its keys.
+    /// The keys of the table.
     pub keys: &'static [&'static Spec],
-    /// Keys of which one must be there, beside those that are required.
+    /// Keys of which one is needed, besides the required ones.
     pub needs: Needs,
 }
 
-/// Keys of a table that can stand for each other.
+/// Alternative keys of a table.
 #[derive(Debug, Clone, Copy)]
 pub enum Needs {
-    /// There are none.
+    /// The table has no alternatives.
     Nothing,
-    /// One of these must be there. That no two are is up to `check`.
+    /// One of these must be there. `check` refuses two.
     One(&'static [&'static str]),
     /// At least one of these must be there.
     Any(&'static [&'static str]),
 }
 
-/// One key.
+/// A key of a table.
 #[derive(Debug)]
 pub struct Spec {
-    /// As it is written.
+    /// The name in a file.
     pub name: &'static str,
-    /// One line for an editor.
+    /// A description in one line, for editors.
     pub doc: &'static str,
-    /// Its values, if anything reads it.
+    /// The key's values, if it is supported.
     pub support: Support,
-    /// True if `/config` masks its strings: those of a map where the name is one of a secret,
-    /// those of any other kind always.
+    /// True if `/config` masks its strings: those of a map if the name is one of a secret, those of any other kind
+    /// always.
     pub is_secret: bool,
     /// True if no other key of its table has an effect beside it.
     pub is_exclusive: bool,
@@ -54,23 +54,23 @@ pub struct Spec {
 /// Support of a key.
 #[derive(Debug)]
 pub enum Support {
-    /// It can.
+    /// The key is supported.
     Served {
-        /// Its values.
+        /// The kind of its values.
         kind: Kind,
-        /// Its default.
+        /// The default.
         absent: Absent,
     },
-    /// It is known, and not supported yet.
+    /// The key is known, and not supported yet.
     Later,
 }
 
 /// The default of a key.
 #[derive(Debug, Clone, Copy)]
 pub enum Absent {
-    /// A mistake.
+    /// None: a missing key is a mistake.
     Required,
-    /// Nothing.
+    /// None: the key has no value then.
     Nothing,
     /// This string.
     Text(&'static str),
@@ -82,7 +82,7 @@ pub enum Absent {
     Yes,
     /// These strings.
     Texts(&'static [&'static str]),
-    /// These strings where another key of the table says so; else nothing.
+    /// These strings if another key of the table has a value; else none.
     TextsWhere {
         /// The other key, which takes a choice.
         key: &'static str,
@@ -93,7 +93,7 @@ pub enum Absent {
     },
     /// A table of defaults.
     Table,
-    /// A table of defaults where another key of the table says so; else nothing.
+    /// A table of defaults if another key of the table has a value; else none.
     TableWhere {
         /// The other key, which takes a choice.
         key: &'static str,
@@ -117,7 +117,7 @@ pub enum Kind {
     Share,
     /// A number, with or without a fraction, of at least this.
     Real(f64),
-    /// One of these strings.
+    /// A string of several.
     Choice(&'static dyn AnyChoices),
     /// `true` or `false`.
     Boolean,
@@ -133,37 +133,37 @@ pub enum Kind {
     Table(&'static Table),
     /// A table of known keys that the value of one key chooses.
     Tagged(&'static Tagged),
-    /// The first kind that takes it.
+    /// The first of these kinds that takes the value.
     Either(&'static [Kind]),
 }
 
 /// Tables told apart by one key.
 #[derive(Debug)]
 pub struct Tagged {
-    /// Its place in the file.
+    /// The table's place in the file.
     pub name: &'static str,
-    /// One line for an editor.
+    /// A description in one line, for editors.
     pub doc: &'static str,
-    /// The key that tells.
+    /// The key that selects the table.
     pub tag: &'static str,
-    /// One line for the tag.
+    /// A description of the tag in one line.
     pub tag_doc: &'static str,
-    /// Its values, each with a table.
+    /// The values of the tag, each with a table.
     pub variants: &'static [Variant],
 }
 
-/// One of several tables.
+/// A table that a value of the tag selects.
 pub struct Variant {
     /// The value of the tag.
     pub name: &'static str,
-    /// Its other keys.
+    /// The other keys of the table.
     pub table: &'static Table,
     /// The value that the name stands for, which [`Node::variant`](crate::typed::Node::variant) gives.
     pub(crate) value: &'static (dyn Any + Sync),
 }
 
 impl Variant {
-    /// The table where the tag has this name, which stands for this value.
+    /// The table for a tag of this name, which stands for this value.
     pub const fn new(
         name: &'static str,
         table: &'static Table,
@@ -180,7 +180,7 @@ impl fmt::Debug for Variant {
 }
 
 impl Table {
-    /// These keys at this place in the file.
+    /// A table of these keys at this place in the file.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -196,7 +196,7 @@ impl Table {
         }
     }
 
-    /// Adds keys of which one must be there.
+    /// Adds keys of which one is needed.
     #[must_use]
     pub const fn needing(mut self, needs: Needs) -> Self {
         self.needs = needs;
@@ -216,7 +216,7 @@ impl Table {
 }
 
 impl Needs {
-    /// Every key that it names.
+    /// All keys that it names.
     pub fn names(self) -> &'static [&'static str] {
         match self {
             Self::Nothing => &[],
@@ -226,7 +226,7 @@ impl Needs {
 }
 
 impl Spec {
-    /// A key of this name that takes values of this kind, with a description; nothing holds where it is absent.
+    /// A key of this name that takes values of this kind, with a description and without a default.
     #[must_use]
     pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
         let absent = Absent::Nothing;
@@ -250,7 +250,7 @@ impl Spec {
         }
     }
 
-    /// Says what holds where it is absent.
+    /// Sets the default of the key.
     ///
     /// # Panics
     /// For a key that is not supported yet; a constant does not compile then.
@@ -263,7 +263,7 @@ impl Spec {
         self
     }
 
-    /// Marks what `/config` must not show.
+    /// Marks a key whose value `/config` must not show.
     pub const fn secret(mut self) -> Self {
         self.is_secret = true;
         self
@@ -275,13 +275,13 @@ impl Spec {
         self
     }
 
-    /// Refuses a table without it.
+    /// Makes the key required: its table is refused without it.
     #[must_use]
     pub const fn required(self) -> Self {
         self.absent(Absent::Required)
     }
 
-    /// True if it can be used.
+    /// True if the key is supported.
     pub fn is_served(&self) -> bool {
         matches!(self.support, Support::Served { .. })
     }
@@ -307,7 +307,7 @@ pub fn summary(doc: &'static str) -> &'static str {
 }
 
 impl Kind {
-    /// Tables of known keys within it, not those within these.
+    /// Tables of known keys within this kind, not those within these.
     pub fn tables(&self) -> Vec<&'static Table> {
         match self {
             Self::Table(table) => vec![table],
@@ -320,7 +320,7 @@ impl Kind {
         }
     }
 
-    /// Its values, with an article.
+    /// A description of the values, with an article.
     pub fn expects(&self) -> String {
         match self {
             Self::Text(form) => form.expects().to_owned(),

@@ -1,6 +1,6 @@
-//! Records which keys are read, for a test that none of a product is left out.
+//! Records which keys are read, for a test that a product leaves none out.
 //!
-//! Invariant: nothing is recorded outside [`during`]; there the cost of a read key is one flag.
+//! Invariant: no key is recorded outside [`during`]; there the cost of a read key is one flag.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! A configuration file as a tree of values that know where they stand.
+//! A configuration file as a tree of values with their places.
 //!
 //! Invariant: TOML and JSON give the same tree, entries in the order of the file, no key twice, no
 //! deeper than [`NESTING_MAX`]. Non-goals: what the values mean. Spec: TOML 1.1, RFC 8259.
@@ -6,14 +6,14 @@
 use crate::limits::{NESTING_MAX, TOKENS_MAX};
 use crate::mistake::{Mistake, Span};
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
-    /// The value itself; for a table, what opens it (`[header]` or `{`).
+    /// The place of the value itself; for a table, of its opening (`[header]` or `{`).
     pub span: Span,
     /// The value.
     pub kind: ValueKind,
-    /// The string that the file has, where a value has taken the place of a placeholder.
+    /// The string that the file has, if its placeholders were filled in.
     pub placeholder: Option<Box<Placeholder>>,
 }
 
@@ -24,7 +24,7 @@ pub enum ValueKind {
     Text(String),
     /// A number without a fraction.
     Integer(i128),
-    /// A number with one.
+    /// A number with a fraction.
     Float(f64),
     /// `true` or `false`.
     Boolean(bool),
@@ -38,7 +38,7 @@ pub enum ValueKind {
     Table(Vec<Entry>),
 }
 
-/// A string as it was written, before values took the place of its placeholders.
+/// A string as it was written, before its placeholders were filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placeholder {
     /// The string with its placeholders.
@@ -52,14 +52,14 @@ pub struct Placeholder {
 pub struct Entry {
     /// The key.
     pub name: String,
-    /// Where the key stands.
+    /// The place of the key.
     pub name_span: Span,
-    /// Its value.
+    /// The value of the key.
     pub value: Value,
 }
 
 impl Entry {
-    /// A key and its value, which stand in a file where `name_span` says.
+    /// A key and its value; `name_span` is the key's place in a file.
     pub fn new(name: impl Into<String>, name_span: Span, value: Value) -> Self {
         let name = name.into();
         Self {
@@ -81,7 +81,7 @@ impl Value {
         }
     }
 
-    /// Moves its places behind so many bytes of other files.
+    /// Moves all places by the bytes of the files before.
     pub(crate) fn shift(&mut self, bytes: usize) {
         self.span = self.span.shifted(bytes);
         match &mut self.kind {
@@ -96,19 +96,19 @@ impl Value {
         }
     }
 
-    /// A string that stands for what the file has there.
+    /// A string in place of the file's value at `span`.
     pub fn text(span: Span, text: impl Into<String>) -> Self {
         let kind = ValueKind::Text(text.into());
         Self::new(span, kind)
     }
 
-    /// A list that stands for what the file has there.
+    /// A list in place of the file's value at `span`.
     pub fn list(span: Span, items: Vec<Self>) -> Self {
         let kind = ValueKind::List(items);
         Self::new(span, kind)
     }
 
-    /// A table that stands for what the file has there.
+    /// A table in place of the file's value at `span`.
     pub fn table(span: Span, entries: Vec<Entry>) -> Self {
         let kind = ValueKind::Table(entries);
         Self::new(span, kind)
@@ -122,7 +122,7 @@ impl Value {
         }
     }
 
-    /// The items of a list; none where it is no list.
+    /// The items of a list; none if it is no list.
     pub fn items(&self) -> &[Self] {
         match &self.kind {
             ValueKind::List(items) => items,
@@ -130,7 +130,7 @@ impl Value {
         }
     }
 
-    /// The entries of a table; none where it is no table.
+    /// The entries of a table; none if it is no table.
     pub fn entries(&self) -> &[Entry] {
         match &self.kind {
             ValueKind::Table(entries) => entries,
@@ -179,7 +179,7 @@ impl Value {
             })
     }
 
-    /// Its description, for "found …".
+    /// A description of the value, for "found …".
     pub fn describe(&self) -> String {
         match &self.kind {
             ValueKind::Text(_) => "a string".to_owned(),
@@ -200,7 +200,7 @@ pub(crate) fn too_many_tokens(end: usize) -> Mistake {
     Mistake::new(Span::at(end), message).label("the file is not read any further")
 }
 
-/// The mistake of a value that stands deeper than [`NESTING_MAX`].
+/// The mistake of a value that is nested deeper than [`NESTING_MAX`].
 pub(crate) fn too_deep(span: Span) -> Mistake {
     Mistake::new(span, format!("nested deeper than {NESTING_MAX} levels")).label("too deep")
 }

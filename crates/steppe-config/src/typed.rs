@@ -1,7 +1,7 @@
-//! Results of the reader: values of the types that the table of keys names.
+//! Results of the reader: values of the types in the table of keys.
 //!
-//! Invariant: a value that could not be read is [`Typed::Invalid`], and its mistake was reported; so whoever takes
-//! a value out and gets `None` stops without a word. Non-goals: values of absent keys, which `fields` finds.
+//! Invariant: a value that could not be read is [`Typed::Invalid`], and its mistake was reported; so code that gets
+//! `None` for a value stops without a report. Non-goals: values of absent keys, which `fields` finds.
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -13,25 +13,25 @@ use crate::mistake::Span;
 use crate::table::{Spec, Table, Variant};
 use crate::tree::Placeholder;
 
-/// A value that was read, and where it stands.
+/// A value that was read, and its place.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// The place in the file.
     pub span: Span,
     /// The value.
     pub typed: Typed,
-    /// The string that the file has, where a value has taken the place of a placeholder.
+    /// The string that the file has, if its placeholders were filled in.
     pub placeholder: Option<Box<Placeholder>>,
 }
 
 /// A value that was read.
 #[derive(Debug, Clone)]
 pub enum Typed {
-    /// Its mistake was reported.
+    /// A value whose mistake was reported.
     Invalid,
     /// A string.
     Text(String),
-    /// One string of several.
+    /// A choice, a string of several.
     Choice(Chosen),
     /// `true` or `false`.
     Boolean(bool),
@@ -43,7 +43,7 @@ pub enum Typed {
     Share(f64),
     /// A number, with or without a fraction.
     Real(f64),
-    /// A time.
+    /// A duration.
     Duration(Duration),
     /// A path.
     File(PathBuf),
@@ -55,13 +55,13 @@ pub enum Typed {
     Map(Vec<Named>),
     /// A table of known keys.
     Table(Fields),
-    /// A table that one of its keys tells apart.
+    /// A table that the value of one key selects.
     Variant {
-        /// That key.
+        /// The name of that key.
         tag: &'static str,
-        /// Its value.
+        /// The value of that key.
         name: &'static str,
-        /// Its entry in the table of keys.
+        /// The value's entry in the table of keys.
         variant: &'static Variant,
         /// The other keys.
         fields: Fields,
@@ -79,10 +79,10 @@ pub struct Named {
     pub value: Node,
 }
 
-/// A table of known keys. Those that are absent have their defaults.
+/// A table of known keys. Absent keys have their defaults.
 #[derive(Debug, Clone)]
 pub struct Fields {
-    /// Its keys.
+    /// The keys of the table.
     pub table: &'static Table,
     /// The place of its header, or of its brace.
     pub span: Span,
@@ -139,8 +139,8 @@ pub fn valid<T: 'static>(items: &[Node]) -> impl Iterator<Item = (&T, Span)> {
     valid.filter_map(|node| Some((node.typed.value()?, node.span)))
 }
 
-/// Items of a list that stand in it before: each with its value, its place, and the place of the first one. Invalid
-/// ones are no values.
+/// Items of a list that an earlier item equals: each with its value, its place, and the place of the first one. Invalid
+/// items are skipped.
 pub fn repeated<T: PartialEq + 'static>(items: &[Node]) -> impl Iterator<Item = (&T, Span, Span)> {
     let mut seen: Vec<(&T, Span)> = Vec::new();
     valid(items).filter_map(move |(value, span)| {
@@ -163,7 +163,7 @@ impl Fields {
 }
 
 impl Node {
-    /// A value that stands in no file.
+    /// A value that is in no file.
     pub fn new(span: Span, typed: Typed) -> Self {
         let placeholder = None;
         Self {
@@ -185,7 +185,7 @@ impl Node {
         }
     }
 
-    /// Items of the list that it holds, each as `read` makes it; `None`: it holds none, or an item is invalid.
+    /// Items of the node's list, each as `read` converts it; `None`: it holds no list, or an item is invalid.
     pub fn each<T>(&self, read: impl FnMut(&Self) -> Option<T>) -> Option<Vec<T>> {
         match &self.typed {
             Typed::List(items) => items.iter().map(read).collect(),
@@ -193,7 +193,7 @@ impl Node {
         }
     }
 
-    /// Entries of the map that it holds, each value as `read` makes it; `None`: it holds none, or a value is invalid.
+    /// Entries of the node's map, each value as `read` converts it; `None`: it holds no map, or a value is invalid.
     pub fn entries<T, M: FromIterator<(String, T)>>(
         &self,
         mut read: impl FnMut(&Self) -> Option<T>,
@@ -219,7 +219,7 @@ impl Node {
         Some((*value.downcast_ref()?, fields))
     }
 
-    /// The table that it holds, whatever its tag.
+    /// The table of the node, of any tag.
     pub fn fields(&self) -> Option<&Fields> {
         match &self.typed {
             Typed::Table(fields) | Typed::Variant { fields, .. } => Some(fields),
@@ -227,7 +227,7 @@ impl Node {
         }
     }
 
-    /// The name of the choice that it holds.
+    /// The name of the node's choice.
     pub fn chosen(&self) -> Option<&'static str> {
         match self.typed {
             Typed::Choice(chosen) => Some(chosen.name),
@@ -235,7 +235,7 @@ impl Node {
         }
     }
 
-    /// The same, to be changed.
+    /// The table of the node, to be changed.
     pub fn fields_mut(&mut self) -> Option<&mut Fields> {
         match &mut self.typed {
             Typed::Table(fields) | Typed::Variant { fields, .. } => Some(fields),

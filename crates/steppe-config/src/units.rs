@@ -1,4 +1,4 @@
-//! Durations, sizes and shares as a configuration writes them, and the shortest text that reads as each.
+//! Durations, sizes and shares in the syntax of a configuration, and the shortest text for each.
 //!
 //! Invariant: text that reads is within 64 bits of nanoseconds or bytes; nothing is rounded up. Non-goals: the
 //! bounds of a key.
@@ -27,7 +27,7 @@ const SIZE_UNITS: [(&str, u64); 5] = [
     ("B", 1),
 ];
 
-/// `"250ms"`, `"1.5s"`, `"1m"`.
+/// Parses a duration: `"250ms"`, `"1.5s"`, `"1m"`.
 pub fn duration(text: &str) -> Read<Duration> {
     let refusal = || {
         Refusal::new(format!("`{}` is not a duration", shown(text))).help(
@@ -40,7 +40,7 @@ pub fn duration(text: &str) -> Read<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// `"64KiB"`, `"1.5GiB"`, `"512B"`; `"0"` needs no unit.
+/// Parses a size: `"64KiB"`, `"1.5GiB"`, `"512B"`; `"0"` needs no unit.
 pub fn size(text: &str) -> Read<u64> {
     let refusal = || {
         let refusal = Refusal::new(format!("`{}` is not a size", shown(text)));
@@ -68,7 +68,7 @@ fn size_help(text: &str) -> String {
     }
 }
 
-/// `"75%"`: above 0 and up to 100 %.
+/// Parses a percentage, such as `"75%"`: above 0 and up to 100 %.
 pub fn percent(text: &str) -> Read<f64> {
     let refusal = || {
         Refusal::new(format!("`{}` is not a share", shown(text)))
@@ -84,7 +84,7 @@ pub fn percent(text: &str) -> Read<f64> {
     share(percent / 100.0)
 }
 
-/// Above 0 and up to 1.
+/// Checks a share: above 0 and up to 1.
 pub fn share(share: f64) -> Read<f64> {
     if share > 0.0 && share <= 1.0 {
         return Ok(share);
@@ -93,7 +93,7 @@ pub fn share(share: f64) -> Read<f64> {
         .help("write a share such as \"75%\" or 0.75"))
 }
 
-/// The number and what follows it.
+/// The number of a text, and the unit behind it.
 fn split_unit(text: &str) -> Option<(&str, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

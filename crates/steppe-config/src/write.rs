@@ -1,13 +1,13 @@
 //! A tree as TOML.
 //!
-//! Invariant: what is read of the text is the tree that was written, but for the places of its values; placeholders stand
-//! where they stood. Non-goals: comments and layout, which a tree does not have.
+//! Invariant: reading the text gives the tree that was written, but for the places of its values; placeholders are
+//! kept. Non-goals: comments and layout, which a tree does not have.
 
 use toml::{Table, Value as Toml};
 
 use crate::tree::{Entry, Value, ValueKind};
 
-/// The text of a file; `None`: it has a value that TOML can't say, which no key takes either.
+/// The text of a file; `None`: it has a value that TOML lacks, which no key takes either.
 #[must_use]
 pub fn toml(tree: &Value) -> Option<String> {
     match &tree.kind {

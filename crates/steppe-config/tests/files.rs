@@ -124,7 +124,7 @@ impl World {
     }
 }
 
-/// As for paths: a mark stands for no `/`.
+/// The options of a pattern for paths: a pattern character matches no `/`.
 const WHOLE: glob::MatchOptions = glob::MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
@@ -395,7 +395,7 @@ fn mistakes_of_included_files_name_their_own_lines() {
     "#]]);
 }
 
-/// A key that seems to be missing may stand in the file that is broken.
+/// A key that seems to be missing may be in the broken file.
 #[test]
 fn a_broken_included_file_is_told_alone() {
     World::of(&[

@@ -1,4 +1,4 @@
-//! Keys as constants: what is read, what holds without them, what is refused, and what is shown.
+//! Keys as constants: values, defaults, refusals and display.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What clients get, and how it is written.
+//! The answer to a client, and its encoding.
 
 use crate::config::Block;
 use crate::limits::LOCAL_TTL_SECONDS;
@@ -10,40 +10,40 @@ use crate::wire::{
     Rtype,
 };
 
-/// Why an answer is what it is. RFC 8914.
+/// The extended error of an answer and its text. RFC 8914.
 pub(crate) type Reason = Option<(ExtendedError, &'static str)>;
 
 /// The answer of a question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
-    /// A response, whose bytes are at hand.
+    /// A response whose message is at the front of a buffer.
     Body(Body, Reason, Audience),
-    /// A response code alone.
+    /// A response code without records.
     Rcode(Rcode, Reason),
-    /// Nothing but that it is to be asked again over a stream.
+    /// An empty response with TC, after which the client asks over a stream.
     Truncated,
 }
 
-/// Which name an answer is of.
+/// The name that an answer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerName {
-    /// That of the client's question.
+    /// The name of the client's question.
     Asked,
-    /// One that it is an alias of, by a rule.
+    /// The target of the alias that a rule makes of the client's name.
     Alias,
 }
 
-/// Whom an answer is for. RFC 7871 §7.2.1.
+/// The clients that an answer is valid for. RFC 7871 §7.2.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// Everybody.
+    /// All clients.
     All,
-    /// Clients of the network that servers were told.
+    /// Clients in the network that servers were sent as client subnet.
     Subnet,
 }
 
 impl AnswerName {
-    /// Says if rules that rewrite count for it.
+    /// The treatment of rules that rewrite: the target of an alias is not rewritten again.
     pub(crate) fn rewriting(self) -> Rewriting {
         match self {
             Self::Asked => Rewriting::Counts,
@@ -53,7 +53,7 @@ impl AnswerName {
 }
 
 impl Audience {
-    /// The scope that a client is told: of its network, the whole prefix or nothing.
+    /// The scope prefix length in the response: the whole prefix of the query's client subnet, or 0.
     pub(crate) fn scope(self, query: &ClientQuery<'_>) -> u8 {
         match (self, query.options().subnet) {
             (Self::Subnet, Some(subnet)) => subnet.prefix,
@@ -62,7 +62,7 @@ impl Audience {
     }
 }
 
-/// An answer with the bytes that it has.
+/// An answer with the bytes of its body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerBytes<'a> {
     pub(crate) answer: Answer,
@@ -71,7 +71,7 @@ pub(crate) struct AnswerBytes<'a> {
 }
 
 impl Answer {
-    /// What becomes of queries by it, if that is not what was thought.
+    /// The decision that a stale answer is logged with, in place of the query's own; `None` for other answers.
     pub(crate) fn decision(&self) -> Option<Decision> {
         match self {
             Self::Body(_, Some((code, _)), _)
@@ -83,7 +83,7 @@ impl Answer {
         }
     }
 
-    /// The bytes of a buffer that are its own.
+    /// The bytes of the answer's body at the front of `buffer`; empty for an answer without one.
     pub(crate) fn bytes<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
         match self {
             Self::Body(body, ..) => &buffer[..body.len],
@@ -130,7 +130,7 @@ impl AnswerBytes<'_> {
     }
 }
 
-/// Writes the response of a body to a question whose name is an alias of the body's.
+/// Writes the response to a question whose name is an alias of the name that `body` is for.
 ///
 /// # Errors
 /// [`Full`].
@@ -141,7 +141,7 @@ pub(crate) fn write_alias(
 ) -> Result<usize, Full> {
     let target = Message::parse(body).ok();
     let target = target.and_then(|body| Name::from_wire(body.question().qname).ok());
-    // Its letters are of the case that its server was asked in.
+    // The body has the name in the case of the query to the server, which may be random (0x20).
     let target = target.ok_or(Full)?.to_lower();
     let mut aliased = reply;
     aliased.alias = Some(Alias {
@@ -180,7 +180,7 @@ pub(crate) fn write_blocked(
     }
 }
 
-/// The response code of a response that was written. One of more than four bits has no record but OPT.
+/// The response code of a written response. Codes of more than four bits occur only where OPT is the one record.
 pub(crate) fn rcode_of(response: &[u8]) -> Rcode {
     let low = u16::from(response.get(3).copied().unwrap_or_default()) & 0x0f;
     let has_opt_alone = response.get(6..12) == Some(&[0, 0, 0, 0, 0, 1]);

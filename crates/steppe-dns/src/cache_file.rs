@@ -1,11 +1,11 @@
-//! The file that brings the cache over a restart, and the thread that reads and writes it.
+//! The file that keeps the cache over a restart, and the thread that reads and writes it.
 //!
-//! The thread reads the file while workers already answer, writes it now and then, and a last time when the
-//! node ends. It writes to a file beside it, which then takes its name, so that a crash leaves a whole one:
-//! the last one, or this one.
+//! The thread reads the file while workers already answer, writes it every [`SNAPSHOT_EVERY`], and a last time
+//! when the node ends. It writes a new file beside the old one and renames it, so that a crash leaves a
+//! complete file: the old one or the new one.
 //!
 //! Invariant: a worker never waits for the disk; it may wait for a shard that is copied to memory. A file
-//! that can't be read, or is none, costs a warning and nothing more.
+//! that can't be read, or is no snapshot, leads to a warning and nothing else.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Write as _};
@@ -22,7 +22,7 @@ use crate::limits::{SNAPSHOT_BUFFER_BYTES, SNAPSHOT_EVERY};
 use crate::siphash::{SipHash24, SipKey};
 use crate::snapshot::Snapshot;
 
-/// The thread, from the first configuration with a file on.
+/// The thread of the cache file; it is started with the first configuration that has a file.
 #[derive(Debug)]
 pub(crate) struct CacheFile {
     thread: Mutex<Option<Running>>,
@@ -37,16 +37,16 @@ struct Running {
 
 #[derive(Debug)]
 enum Command {
-    /// This configuration is in force now.
+    /// Takes this configuration, which is in force now.
     Use(Arc<Snapshot>),
-    /// Writes, if there is a file, and ends.
+    /// Writes the file, if there is one, and ends the thread.
     End,
 }
 
-/// Commands that wait: reloads are rare, and each has the next one wait for its workers.
+/// Commands in the queue at most: reloads are rare, and each waits for its workers before the next begins.
 const COMMANDS_MAX: usize = 8;
 
-/// Permissions of the file: what clients have asked for is nobody else's to read.
+/// Permissions of the file: only its owner may read which names clients have asked for.
 const MODE: u32 = 0o600;
 
 impl CacheFile {
@@ -58,7 +58,7 @@ impl CacheFile {
         }
     }
 
-    /// A configuration is in force.
+    /// Gives the thread a configuration that is in force, and starts the thread if it needs one.
     pub(crate) fn use_snapshot(&self, snapshot: &Arc<Snapshot>) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && snapshot.config.cache.snapshot.is_some() {
@@ -75,7 +75,7 @@ impl CacheFile {
         }
     }
 
-    /// Writes the file a last time. Returns whether that was done within `timeout`.
+    /// Writes the file a last time, and ends the thread. True if that took no longer than `timeout`.
     pub(crate) fn close(&self, timeout: Duration) -> bool {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(running) = thread.take() else {
@@ -93,7 +93,7 @@ fn start(lease: Lease) -> io::Result<Running> {
         .name("dns-cache-file".to_owned())
         .spawn(move || {
             run(&receiver, &lease);
-            // Nobody may wait for it.
+            // An error is fine: `close` may have given up.
             let _ = end.try_send(());
         })?;
     Ok(Running { commands, ended })
@@ -158,7 +158,7 @@ fn save(snapshot: Option<&Snapshot>, lease: &Lease) {
     else {
         return;
     };
-    // A shard is copied to memory, and what is known of its entries takes no more than they do.
+    // A shard is copied to memory, and the fields that are written with an entry take no more than the entry.
     let cache = &snapshot.cache.cache;
     let bytes = SNAPSHOT_BUFFER_BYTES + 2 * cache.bytes() / cache.shards().max(1);
     let Ok(_charge) = lease.try_reserve(bytes) else {
@@ -173,7 +173,7 @@ fn save(snapshot: Option<&Snapshot>, lease: &Lease) {
     }
 }
 
-/// Writes a new file, and gives it its name when it is on the disk.
+/// Writes a new file, and renames it to `path` when it is on the disk.
 fn write(snapshot: &Snapshot, path: &Path) -> io::Result<u64> {
     let draft = draft(path);
     let written = write_draft(snapshot, &draft).and_then(|entries| {
@@ -182,13 +182,13 @@ fn write(snapshot: &Snapshot, path: &Path) -> io::Result<u64> {
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty())
         {
-            // So that the name survives a crash too.
+            // The new name has to survive a crash too.
             File::open(folder)?.sync_all()?;
         }
         Ok(entries)
     });
     if written.is_err() {
-        // There may be none.
+        // There may be no draft.
         let _ = std::fs::remove_file(&draft);
     }
     written
@@ -210,7 +210,7 @@ fn write_draft(snapshot: &Snapshot, draft: &Path) -> io::Result<u64> {
     Ok(entries)
 }
 
-/// The name of a file that is not whole yet.
+/// The name of the new file while it is being written.
 fn draft(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");

@@ -1,4 +1,4 @@
-//! Who asks: what rules tell clients apart by.
+//! Clients: the address and the ID that rules match.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,29 +9,30 @@ use crate::limits::CLIENT_ID_BYTES_MAX;
 /// A client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
-    /// Where its query came from; an IPv4 address is never written as one of IPv6.
+    /// The address of the client; one of IPv4 is never in its IPv6-mapped form.
     pub address: IpAddr,
-    /// What it calls itself. `None`: nothing, as always over UDP and TCP.
+    /// The ID that the client gives. `None`: it gives none, as always over UDP and TCP.
     pub id: Option<ClientId>,
 }
 
-/// What a client calls itself: the first label of the name that it sets up TLS for, or the last part of the
-/// path that it asks by HTTPS. Lower-case letters, digits and hyphens, up to [`CLIENT_ID_BYTES_MAX`].
+/// The ID that a client gives: the first label of its TLS server name, or the last part of the path of its
+/// HTTPS requests. Lower-case letters, digits and hyphens, up to [`CLIENT_ID_BYTES_MAX`].
 ///
-/// Whoever knows an id can use it: it tells a household's devices apart and keeps nobody out.
+/// An ID is not a credential: any client that knows one can use it. It serves to tell the devices of a
+/// household apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId {
     bytes: [u8; CLIENT_ID_BYTES_MAX],
     len: u8,
 }
 
-/// A text is no client's id.
+/// The text is no client ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not 1 to {CLIENT_ID_BYTES_MAX} letters, digits and hyphens")]
 pub struct ClientIdError;
 
 impl Client {
-    /// A client that calls itself nothing.
+    /// A client without an ID.
     #[must_use]
     pub fn at(address: IpAddr) -> Self {
         Self {
@@ -42,7 +43,7 @@ impl Client {
 }
 
 impl ClientId {
-    /// An id of bytes that a client sent, in lower case.
+    /// Reads an ID from bytes that a client sent, and makes it lower case.
     ///
     /// # Errors
     /// [`ClientIdError`].
@@ -61,7 +62,7 @@ impl ClientId {
         Ok(Self { bytes, len })
     }
 
-    /// As text.
+    /// The ID as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What a forwarder is told to do, as valid types.
+//! Settings of the forwarder, as valid types.
 //!
 //! Every value here is within its range: the reader of a configuration file builds these types or
 //! reports a mistake, and nothing validates them again.
@@ -35,74 +35,73 @@ pub use upstream::{
 /// The `[dns]` section: everything a forwarder serves.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Forwarder {
-    /// Where clients ask.
+    /// Sockets that clients send queries to.
     pub listeners: Vec<Listener>,
     /// Networks whose clients are answered; others are refused.
     pub access: Vec<IpNet>,
-    /// Peers that are believed whom they connect for.
+    /// Peers whose PROXY headers are believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// How responses are kept.
+    /// Settings of the response cache.
     pub cache: Cache,
     /// Groups of servers, referred to by rules.
     pub upstreams: Vec<Upstream>,
     /// Lists of domains, referred to by rules; at most [`crate::limits::LISTS_MAX`].
     pub lists: Vec<List>,
-    /// Names that are answered here, whatever rules say.
+    /// Local names, which are answered before any rule is looked at.
     pub hosts: Hosts,
-    /// Which queries are answered how, in the order of the file: the first that matches and has an action
-    /// decides.
+    /// Rules in the order of the file: the first one that matches a query and has an action decides.
     pub rules: Vec<Rule>,
-    /// What clients and servers may make grow.
+    /// Limits on clients and servers.
     pub limits: Limits,
-    /// Who asks beside the clients of listeners.
+    /// Queries from within the process, beside those of listeners.
     pub in_process: InProcess,
-    /// Where queries are logged. `None`: nowhere.
+    /// The query log. `None`: queries are not logged.
     pub query_log: Option<QueryLog>,
 }
 
 /// The `[dns.log]` section's `queries`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryLog {
-    /// Where lines go.
+    /// Destination of the lines.
     pub destination: Destination,
-    /// How a line is written.
+    /// Format of a line.
     pub format: QueryLogFormat,
-    /// Which queries have one, where no rule says it.
+    /// Queries that are logged if no rule's `log` decides.
     pub queries: LoggedQueries,
 }
 
-/// Which queries have a line in the query log, where no rule says it.
+/// The queries that are logged if no rule's `log` decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoggedQueries {
-    /// All.
+    /// All queries.
     All,
-    /// None.
+    /// No queries: only those of rules with `log` are logged.
     OfRules,
 }
 
-/// How a line of the query log is written.
+/// The format of a line of the query log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryLogFormat {
-    /// Values between spaces.
+    /// Values, separated by spaces.
     Text,
-    /// An object of JSON.
+    /// A JSON object.
     Json,
 }
 
-/// Whether others within the process ask, by [`crate::DnsService::ask`].
+/// Queries from within the process, by [`crate::DnsService::ask`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InProcess {
-    /// Nobody does.
+    /// The process itself sends no queries.
     #[default]
     Silent,
-    /// A route of the gateway does.
+    /// A route of the gateway sends queries (DNS over HTTPS).
     Asks,
 }
 
 /// The `[dns.cache]` section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
-    /// Bytes that it takes, of the node's budget.
+    /// Bytes of the cache, of the node's budget.
     pub bytes: usize,
     /// Responses are kept for at least this long.
     pub min_ttl: Duration,
@@ -110,9 +109,9 @@ pub struct Cache {
     pub max_ttl: Duration,
     /// Negative responses are kept for at most this long.
     pub negative_ttl_max: Duration,
-    /// What becomes of responses whose time is over. `None`: they are not served.
+    /// Serving of stale responses. `None`: expired responses are not served.
     pub serve_stale: Option<ServeStale>,
-    /// An answer in use is refreshed in this last part of its time, in percent; 0 for never.
+    /// Last part of its lifetime in which an answer in use is refreshed, in percent; 0 for never.
     pub prefetch_percent: u8,
     /// The file that keeps responses over a restart.
     pub snapshot: Option<PathBuf>,
@@ -121,33 +120,34 @@ pub struct Cache {
 /// One `[dns.list.NAME]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
-    /// Its name.
+    /// Name of the list.
     pub name: String,
-    /// Where its lines are.
+    /// Files with lines of the list.
     pub files: Vec<PathBuf>,
-    /// Where more of its lines are fetched from.
+    /// Files with further lines, which are fetched.
     pub fetched: Vec<FetchedFile>,
-    /// How old what was fetched may get.
+    /// Age at which a fetched file is fetched again.
     pub refresh: Duration,
-    /// What a line with nothing but a name is for.
+    /// Meaning of a line with nothing but a name.
     pub plain: PlainScope,
-    /// Nothing is served without all of its fetched files.
+    /// True if a node refuses to start without all fetched files of the list.
     pub required: bool,
-    /// Where a rule blocks its names, names are blocked whose answer has an alias that leads to one of them.
+    /// True if a rule that blocks names of the list also blocks a name whose response has an alias that leads
+    /// to one of them.
     pub aliases: bool,
 }
 
-/// A file of a list that is fetched. It may not be there yet.
+/// A file of a list that is fetched. It may not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedFile {
-    /// Where it is fetched from, by http or https.
+    /// URL of the file (http or https).
     pub url: String,
-    /// Where it is kept.
+    /// Path at which the fetched file is stored.
     pub file: PathBuf,
 }
 
 impl FetchedFile {
-    /// The URL as it may be shown: what stands behind a question mark may be a secret.
+    /// The URL without its query, which may be a secret, for logs and reports.
     #[must_use]
     pub fn url_shown(&self) -> &str {
         self.url.split('?').next().unwrap_or_default()
@@ -159,17 +159,16 @@ impl FetchedFile {
 pub struct Hosts {
     /// Files of addresses and names, as hosts(5) has them.
     pub files: Vec<PathBuf>,
-    /// Names with their records; a name may stand more than once.
+    /// Names with their records; a name may occur more than once.
     pub records: Vec<(Name, RecordData)>,
 }
 
-/// One `[[dns.rule]]`: what it matches, all of which has to hold, what it says of the query, and what it
-/// does.
+/// One `[[dns.rule]]`: its conditions, all of which have to hold, its settings and its action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// Clients by network.
     pub clients: Vec<IpNet>,
-    /// Clients by what they call themselves; with `clients`, none for all.
+    /// Clients by ID. If this and `clients` are empty, every client matches.
     pub client_ids: Vec<ClientId>,
     /// Names and those below them.
     pub suffixes: Vec<Name>,
@@ -177,38 +176,38 @@ pub struct Rule {
     pub names: Vec<Name>,
     /// Names that any of these regular expressions matches.
     pub patterns: Option<NamePatterns>,
-    /// Names on any of these lists; with the three above, none for all.
+    /// Names on any of these lists. If this and the three above are empty, every name matches.
     pub lists: ListSet,
-    /// Types; none for all.
+    /// Query types; empty for all.
     pub types: Vec<Rtype>,
-    /// When it counts; `None`: always.
+    /// Times at which the rule applies; `None`: always.
     pub schedule: Option<Schedule>,
-    /// How responses are kept. `None`: as a rule that follows says, or the upstream.
+    /// Caching of responses. `None`: a later rule decides, else the upstream.
     pub cache: Option<CachePolicy>,
-    /// Whether it is logged. `None`: as a rule that follows says, or the log.
+    /// Logging of queries. `None`: a later rule decides, else the log.
     pub log: Option<RuleLog>,
-    /// How many there may be. `None`: as many as a rule that follows says.
+    /// Limit on the rate of queries. `None`: that of a later rule, if one has any.
     pub rate: Option<RuleRate>,
-    /// What becomes of the query. `None`: what a rule that follows says.
+    /// The answer, or its source. `None`: a later rule decides.
     pub action: Option<Action>,
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// It is asked of an upstream: its index.
+    /// Forwards the query to the upstream of this index.
     Forward(usize),
-    /// It is answered here.
+    /// Blocks the query: the forwarder answers it without a server.
     Block(Block),
-    /// It is answered with an alias, and with what this name has: the first rule that matches it, and is
-    /// no such rule itself, decides.
+    /// Answers with an alias to this name, and with the records of this name: the first rule that matches
+    /// it, except rules that rewrite, decides about them.
     Rewrite(Box<Name>),
-    /// It is answered with those of these records that have its type.
+    /// Answers with those of these records that have the type of the query.
     Records(RecordSet),
 }
 
 impl Rule {
-    /// A rule that every query matches.
+    /// A rule with this action that every query matches.
     #[must_use]
     pub fn new(action: Action) -> Self {
         Self {
@@ -217,7 +216,7 @@ impl Rule {
         }
     }
 
-    /// A rule that every query matches, after which those that follow are gone through.
+    /// A rule that every query matches, and that leaves the query to later rules.
     #[must_use]
     pub fn without_action() -> Self {
         Self {
@@ -237,12 +236,12 @@ impl Rule {
     }
 }
 
-/// How a blocked query is answered.
+/// The response to a blocked query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
-    /// There is no such name.
+    /// NXDOMAIN: no such name.
     NameError,
-    /// The name has nothing of that type.
+    /// NODATA: no record of that type.
     NoData,
     /// The unspecified address, for A and AAAA; else NODATA.
     Zero,
@@ -253,30 +252,30 @@ pub enum Block {
 /// The `[dns.limits]` section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Queries a second of a client's network (/24, /56). `None`: as many as come.
+    /// Queries a second of a client's network (/24, /56). `None`: no limit.
     pub client_qps: Option<NonZeroU32>,
-    /// Bytes a second of responses on datagrams to a network (/24, /56) that has not shown that its
-    /// address is its own. `None`: as many as are asked for.
+    /// Bytes a second of responses over UDP to a network (/24, /56) that has not proven its address.
+    /// `None`: no limit.
     pub unproven_bytes_per_s: Option<NonZeroU32>,
-    /// Questions a second that servers are asked below a zone. `None`: as many as come.
+    /// Questions a second below a zone that servers are asked. `None`: no limit.
     pub zone_misses_per_s: Option<NonZeroU32>,
     /// Aliases that are followed in a response.
     pub cname_depth: usize,
-    /// What becomes of private addresses for public names.
+    /// Treatment of private addresses for public names.
     pub rebinding: Rebinding,
 }
 
-/// What becomes of private addresses in responses of upstreams that are not private.
+/// The treatment of private addresses in responses of upstreams that are not private (DNS rebinding).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rebinding {
-    /// The client gets no answer: REFUSED, with the reason.
+    /// The client gets REFUSED, with the reason as an extended error, instead of the answer.
     Refuse,
-    /// They are passed on.
+    /// The addresses are passed on.
     Allow,
 }
 
 impl Forwarder {
-    /// Whether anybody asks it.
+    /// True if there is a listener, or a route of the gateway that sends queries.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         !self.listeners.is_empty() || self.in_process == InProcess::Asks

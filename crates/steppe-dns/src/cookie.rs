@@ -1,5 +1,5 @@
-//! Server cookies, which show that a client's address is its own. Spec: RFC 7873, and RFC 9018 for their
-//! form, so that servers behind one address understand each other's.
+//! Server cookies, which prove that a client owns its source address. Spec: RFC 7873, and RFC 9018 for their
+//! format, so that servers behind one address accept each other's cookies.
 
 use std::net::IpAddr;
 
@@ -7,30 +7,30 @@ use crate::limits::{COOKIE_FUTURE_SECONDS_MAX, COOKIE_RENEW_SECONDS, COOKIE_SECO
 use crate::siphash::{SipHash24, SipKey};
 use crate::wire::ClientCookie;
 
-/// What a cookie shows.
+/// The proof of a client's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
-    /// Nothing: there is none, or not one of ours, or it is too old.
+    /// No proof: no cookie, one with another secret, or one that is too old.
     None,
-    /// That the client receives what is sent to its address.
+    /// The client receives datagrams that are sent to its address.
     Address,
 }
 
 /// The secrets that cookies are made and checked with.
 #[derive(Debug, Clone)]
 pub struct Secrets {
-    /// Makes cookies.
+    /// The secret that cookies are made with.
     current: SipKey,
-    /// Still taken, until all cookies of it are too old: RFC 9018 §5.
+    /// The secret before it, whose cookies are accepted until all are too old: RFC 9018 §5.
     previous: Option<SipKey>,
 }
 
-/// A cookie to send, and what the client's showed.
+/// The result of checking a client's cookie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checked {
-    /// What it shows.
+    /// Proof of the client's address by the cookie.
     pub proof: Proof,
-    /// The server's part to send: the client's own again while it is new.
+    /// Server cookie to send: the one that the client sent, while it is new.
     pub answer: [u8; 16],
 }
 
@@ -46,7 +46,7 @@ impl Secrets {
         }
     }
 
-    /// Begins to make cookies with another key; those of the one before are still taken.
+    /// Makes cookies with another key from now on; those of the key before are still accepted.
     pub fn rotate(&mut self, next: SipKey) {
         self.previous = Some(std::mem::replace(&mut self.current, next));
     }
@@ -90,8 +90,8 @@ impl Secrets {
     }
 }
 
-/// RFC 9018 §4.4: version, reserved bytes and time (`head`), and the hash of the client's part, these, and
-/// the address.
+/// Makes a server cookie. RFC 9018 §4.4: version, reserved bytes and time (`head`), and the hash of the client
+/// cookie, these, and the address.
 fn make(key: &SipKey, client_cookie: [u8; 8], client: IpAddr, head: [u8; 8]) -> [u8; 16] {
     let mut cookie = [0; 16];
     cookie[..8].copy_from_slice(&head);
@@ -106,7 +106,7 @@ fn make(key: &SipKey, client_cookie: [u8; 8], client: IpAddr, head: [u8; 8]) -> 
     cookie
 }
 
-/// Takes the same time wherever two cookies differ.
+/// Compares two cookies in constant time.
 fn is_equal(one: &[u8; 16], other: &[u8; 16]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     std::hint::black_box(differences) == 0

@@ -1,8 +1,8 @@
-//! Encrypted listeners that clients are told of who ask by UDP or TCP. Spec: RFC 9462 §4, records as
-//! RFC 9460 §2.2 and RFC 9461 have them.
+//! Discovery of designated resolvers: records that refer clients of UDP and TCP to encrypted listeners. Spec:
+//! RFC 9462 §4, and for the records RFC 9460 §2.2 and RFC 9461.
 //!
-//! A client verifies that the certificate there is for the address that it asks now, so one that has no
-//! name of a host, or a listener that this client can't reach, is not told of.
+//! A client verifies that the certificate of the listener is for the address that it asks now. A listener whose
+//! certificate has no host name, or that this client can't reach, is left out.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,16 +10,16 @@ use crate::config::{Listener, Protocol};
 use crate::limits::{DESIGNATION_BYTES_MAX, DESIGNATIONS_MAX, DOH_PATH};
 use crate::wire::{Full, Name, Writer};
 
-/// A listener that clients may change over to.
+/// A listener that clients may switch to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Designation {
-    /// A name that its certificate is for.
+    /// A host name of the listener's certificate.
     target: Name,
     address: SocketAddr,
     protocol: Protocol,
 }
 
-/// The data of records, in buffers of their own.
+/// The data of SVCB records, in a buffer for each.
 #[derive(Debug)]
 pub(crate) struct DesignationData {
     bytes: [[u8; DESIGNATION_BYTES_MAX]; DESIGNATIONS_MAX],
@@ -35,11 +35,11 @@ const IPV6HINT: u16 = 6;
 const DOHPATH: u16 = 7;
 
 impl Designation {
-    /// The designation of a listener whose certificate is for these names.
+    /// The designation of a listener whose certificate has these names. `None`: no host name, or not encrypted.
     pub(crate) fn of(listener: &Listener, names: &[String]) -> Option<Self> {
         let mut protocols = listener.protocols.iter().copied();
         let protocol = protocols.find(|protocol| protocol.is_encrypted())?;
-        // The other names are addresses, those of mail and URIs.
+        // The other names are wildcards, mail and IP addresses, and URIs.
         let is_host = |name: &&String| {
             !name.contains(['*', '@', ':', '/']) && name.parse::<IpAddr>().is_err()
         };
@@ -51,7 +51,7 @@ impl Designation {
         })
     }
 
-    /// Where a client that asked at `local` finds it.
+    /// The address of the listener for a client that asked at `local`. `None`: it can't reach the listener.
     fn reached_from(&self, local: Option<IpAddr>) -> Option<IpAddr> {
         let own = self.address.ip();
         if own.is_unspecified() {
@@ -83,7 +83,7 @@ impl Designation {
 }
 
 impl DesignationData {
-    /// The data of the records for a client that asked at `local`; none where there is nothing to tell.
+    /// The data of the records for a client that asked at `local`: one for each listener that it can reach.
     pub(crate) fn new(designations: &[Designation], local: Option<IpAddr>) -> Self {
         let mut data = Self {
             bytes: [[0; DESIGNATION_BYTES_MAX]; DESIGNATIONS_MAX],

@@ -1,8 +1,8 @@
-//! DNS over HTTPS (RFC 8484), as far as it is DNS: what a request asks, and what a response says.
+//! DNS over HTTPS (RFC 8484), apart from HTTP: from a request to its query, and from a message to a response.
 //!
-//! Sans-IO: HTTP itself is the gateway's. Leaves out what RFC 8484 leaves to HTTP, and a format of the
-//! query other than `application/dns-message`; `application/dns-json`, which no standard has, is as
-//! public resolvers speak it.
+//! Sans-IO: the gateway handles HTTP itself. Non-goals: the parts of RFC 8484 that are HTTP's, and content of
+//! requests other than `application/dns-message`. `application/dns-json`, which no standard defines, is as public
+//! resolvers have it.
 
 mod json;
 mod presentation;
@@ -17,70 +17,70 @@ use crate::wire::{Header, Message, Rtype, Section};
 /// The media type of messages. RFC 8484 §6.
 pub const MESSAGE: &str = "application/dns-message";
 
-/// The media type of their form in JSON.
+/// The media type of messages as JSON.
 pub const JSON: &str = "application/dns-json";
 
 /// A request of HTTP.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Its method.
+    /// Method of the request.
     pub method: &'a [u8],
-    /// What follows the first `?` of its target.
+    /// Query of the target: the bytes after its first `?`.
     pub query: Option<&'a [u8]>,
     /// The value of `Content-Type`.
     pub content_type: Option<&'a [u8]>,
     /// The value of `Accept`.
     pub accept: Option<&'a [u8]>,
-    /// Its content.
+    /// Content of the request.
     pub content: &'a [u8],
 }
 
-/// What a request asks.
+/// The DNS query of a request, and the form of its response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// The query.
     pub message: Vec<u8>,
-    /// How its response is to be written.
+    /// Form in which the response is to be written.
     pub form: Form,
 }
 
-/// How a response is written.
+/// The form in which a response is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As it is.
+    /// A DNS message.
     Message,
-    /// As text.
+    /// JSON.
     Json,
 }
 
-/// Why a request asks nothing.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no query in it.
+    /// The request has no query, or one that can't be decoded.
     #[error("malformed DNS query")]
     Malformed,
-    /// It is neither GET nor POST.
+    /// The method is none of GET, HEAD and POST.
     #[error("the method is neither GET nor POST")]
     Method,
-    /// Its content is longer than any query.
+    /// The content is longer than any query.
     #[error("content longer than {DOH_QUERY_BYTES_MAX} bytes")]
     TooLarge,
-    /// The query in its target is longer than any.
+    /// The encoded query in the target is longer than any.
     #[error("query longer than {DOH_QUERY_BYTES_MAX} bytes")]
     TargetTooLong,
-    /// Its content is of another media type.
+    /// The content has another media type.
     #[error("the content type is not {MESSAGE}")]
     MediaType,
 }
 
-/// What a response of HTTP says.
+/// The DNS part of an HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// The value of `Content-Type`.
     pub content_type: &'static str,
-    /// Seconds for which it may be kept. RFC 8484 §5.1.
+    /// Seconds for which the response may be cached (`max-age`). RFC 8484 §5.1.
     pub max_age: u32,
-    /// Its content.
+    /// Content of the response.
     pub content: Vec<u8>,
 }
 
@@ -99,7 +99,7 @@ impl Refusal {
 }
 
 impl Request<'_> {
-    /// What it asks.
+    /// The DNS query of the request, and the form of its response.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -127,7 +127,7 @@ impl Request<'_> {
         })
     }
 
-    /// RFC 8484 §4.1: the parameter `dns`; or those of the JSON form.
+    /// Reads the parameter `dns` of the target (RFC 8484 §4.1), else those of the JSON form.
     fn read_target(&self) -> Result<Asked, Refusal> {
         let parameters = || parameters(self.query.unwrap_or_default());
         let Some((_, encoded)) = parameters().find(|(name, _)| *name == b"dns") else {
@@ -157,8 +157,9 @@ impl Request<'_> {
 }
 
 impl Response {
-    /// The response of a message. `None`: it has no header, or takes too much text. One without a question says
-    /// by its code that the query could not be read: RFC 8484 §4.2.1 has that in a response of status 200.
+    /// The response for a DNS message. `None`: the message has no header, or too much text as JSON. A message
+    /// without a question says by its response code that the query could not be read; RFC 8484 §4.2.1 sends
+    /// that with status 200.
     #[must_use]
     pub fn new(form: Form, message: Vec<u8>) -> Option<Self> {
         let header = Header::read(&message).ok()?;
@@ -177,15 +178,15 @@ impl Response {
     }
 }
 
-/// What a client calls itself by the path that it asks: whatever follows `/dns-query/`.
+/// The client ID in the path of a request: the part behind `/dns-query/`.
 #[must_use]
 pub fn client_id(path: &[u8]) -> Option<ClientId> {
     let rest = path.strip_prefix(DOH_PATH.as_bytes())?;
     ClientId::from_bytes(rest.strip_prefix(b"/")?).ok()
 }
 
-/// RFC 8484 §5.1: the shortest TTL of the answer; of a denial, that of its SOA. Without either it is not
-/// to be kept.
+/// Seconds for which a response may be cached (RFC 8484 §5.1): the shortest TTL of its answers, or in a negative
+/// response of its authority section, the SOA's. 0 without either.
 fn max_age(message: &Message<'_>) -> u32 {
     let shortest = |section| {
         let records = message.records(section);
@@ -197,7 +198,7 @@ fn max_age(message: &Message<'_>) -> u32 {
         .unwrap_or(0)
 }
 
-/// Whether a value of `Content-Type` or `Accept` begins with a media type, parameters aside.
+/// True if a value of `Content-Type` or `Accept` begins with a media type, parameters aside.
 fn is_type(value: &[u8], media_type: &str) -> bool {
     let end = value.iter().position(|byte| matches!(byte, b';' | b','));
     let named = value[..end.unwrap_or(value.len())].trim_ascii();
@@ -269,7 +270,7 @@ mod tests {
             "type=A",
         ] {
             let read = get(wrong);
-            // An empty query is one that nobody can read, which DNS has its own answer for.
+            // An empty message is read, and refused as DNS rather than as HTTP.
             assert!(read.is_err() || wrong == "dns", "{wrong}");
         }
         let long = "A".repeat(DOH_QUERY_BYTES_MAX.div_ceil(3) * 4 + 1);

@@ -1,8 +1,8 @@
-//! Which rule decides a query, and why: worked out of the configuration and its files, as a node that
+//! The rule that decides about a query, and the reason: by the configuration and its files, as a node that
 //! starts with them decides.
 //!
-//! Files are read for it, one line at a time: an index knows no names and no lines. Left out: the cache,
-//! and what servers say.
+//! Files are read line by line, since an index keeps neither names nor lines. Non-goals: the cache, and the
+//! answers of servers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,27 +19,27 @@ use crate::siphash::SipKey;
 use crate::special_use::{SpecialUse, special_use};
 use crate::wire::{Name, Rtype};
 
-/// What becomes of a query: one decision, and a second one where the first rewrites its name.
+/// The decisions about a query: one, and a second one if the first rewrites its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation<'a> {
-    /// In the order in which they are made.
+    /// Decisions in the order in which they are made.
     pub decisions: Vec<Decision<'a>>,
 }
 
-/// What decides about a name.
+/// The decision about a name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision<'a> {
     /// The name.
     pub name: Name,
-    /// What decides.
+    /// Source of the decision.
     pub by: By<'a>,
-    /// Which rules say something beside. Those of a rewritten name are what was not said before.
+    /// Rules whose settings apply. Those for the target of a rewrite leave out settings of the first decision.
     pub settings: Settings,
     /// Lines of lists that are for the name, whether they decide or not.
     pub lines: Vec<ListLine>,
 }
 
-/// What decides.
+/// The source of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum By<'a> {
     /// The client is refused: `dns.access` does not have its address.
@@ -50,27 +50,27 @@ pub enum By<'a> {
     SpecialUse(SpecialUse),
     /// A rule.
     Rule {
-        /// Its number, from 0.
+        /// Number of the rule, from 0.
         number: usize,
-        /// What it does.
+        /// Action of the rule.
         action: &'a Action,
-        /// What of the name it matches.
+        /// Condition by which the rule matches the name.
         why: Why,
     },
-    /// No rule matches: the client is refused.
+    /// No rule with an action matches: the query is refused.
     Nothing,
 }
 
-/// What of a name a rule matches.
+/// The condition by which a rule matches a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// Anything: it has no condition on names.
+    /// The rule has no condition on names.
     Any,
-    /// It names the name, or a suffix of it.
+    /// The rule has the name, or a suffix of it.
     Name,
-    /// One of its regular expressions matches the name.
+    /// A regular expression of the rule matches the name.
     Pattern,
-    /// The name is on lists of this name.
+    /// The name is on the lists with these names.
     Lists(Vec<String>),
 }
 
@@ -79,17 +79,17 @@ pub enum Why {
 pub struct ListLine {
     /// The list's name.
     pub list: String,
-    /// Its file.
+    /// The file of the line.
     pub file: PathBuf,
     /// The line, from 1.
     pub line: u32,
-    /// What it says, characters that can't be shown left out.
+    /// Text of the line without control characters, cut to 200 characters.
     pub text: String,
-    /// Whether it is an exception.
+    /// Effect of the line: it blocks, or makes an exception.
     pub verdict: Verdict,
 }
 
-/// Where a record of hosts stands.
+/// A record of hosts, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostLine {
     /// File and line, from 1; `None`: `dns.hosts.records`.
@@ -98,7 +98,7 @@ pub struct HostLine {
     pub record: RecordData,
 }
 
-/// Says what becomes of a query of class IN.
+/// Explains the decisions about a query of class IN.
 ///
 /// # Errors
 /// When a file of the configuration can't be read.
@@ -144,7 +144,7 @@ pub fn explain<'a>(
     Ok(Explanation { decisions })
 }
 
-/// The order is that of `worker::decide`.
+/// Decides about a name, in the same order as `worker::decide`.
 fn decide<'a>(config: &'a Forwarder, asked: Asked<'_>) -> Result<Decision<'a>, FilesError> {
     let hosts = host_lines(config, asked.qname)?;
     let (lines, matches) = list_lines(&config.lists, asked.qname)?;
@@ -158,7 +158,7 @@ fn decide<'a>(config: &'a Forwarder, asked: Asked<'_>) -> Result<Decision<'a>, F
     if !hosts.is_empty() {
         return Ok(decision(By::Hosts(hosts), nothing));
     }
-    // Nobody chooses names to meet its hashes here.
+    // A fixed key: no client can choose names whose hashes collide here.
     let program = Program::new(&config.rules, SipKey([0, 0]));
     program.set_time(&config.rules, jiff::Timestamp::now());
     let found = program.find(&config.rules, asked, || matches);
@@ -190,12 +190,12 @@ fn names(set: ListSet, lists: &[List]) -> Vec<String> {
     lists.map(|list| list.name.clone()).collect()
 }
 
-/// Lines of lists that are for a name, and which lists it is on by them.
+/// Lines of lists that are for a name, and the lists that it is on by them.
 fn list_lines(lists: &[List], qname: &Name) -> Result<(Vec<ListLine>, Matches), FilesError> {
     let (mut lines, mut matches) = (Vec::new(), Matches::default());
     for (number, list) in lists.iter().enumerate() {
         let bit = 1 << (number % 64);
-        // What was not fetched yet has no lines.
+        // A file that was not fetched yet has no lines.
         let fetched = list.fetched.iter().map(|fetched| &fetched.file);
         let fetched = fetched.filter(|file| file.exists());
         for path in list.files.iter().chain(fetched) {
@@ -227,7 +227,7 @@ fn list_lines(lists: &[List], qname: &Name) -> Result<(Vec<ListLine>, Matches), 
     Ok((lines, matches))
 }
 
-/// Records of a name that is answered here, and where they stand.
+/// Records of hosts for a name, and their places.
 fn host_lines(config: &Forwarder, qname: &Name) -> Result<Vec<HostLine>, FilesError> {
     let mut found = Vec::new();
     let mut push = |place: Option<(PathBuf, u32)>, builder: HostsBuilder| {
@@ -240,7 +240,7 @@ fn host_lines(config: &Forwarder, qname: &Name) -> Result<Vec<HostLine>, FilesEr
     };
     for (name, record) in &config.hosts.records {
         let mut builder = HostsBuilder::default();
-        // One record has room.
+        // A single record always fits.
         let _ = builder.add(name, record);
         push(None, builder);
     }
@@ -254,7 +254,7 @@ fn host_lines(config: &Forwarder, qname: &Name) -> Result<Vec<HostLine>, FilesEr
     Ok(found)
 }
 
-/// Shows each line of a file.
+/// Calls `each` with each line of a file, and its number.
 fn read(path: &Path, mut each: impl FnMut(u32, &[u8])) -> Result<(), FilesError> {
     let read = open(path).and_then(|file| {
         for_each_line(file, |at, line| {
@@ -415,7 +415,7 @@ mod tests {
                 Rtype::A,
                 &["x.local.: SpecialUse(NameError), []"],
             ),
-            // A rule has some names of special use forwarded, and these never.
+            // A rule may forward some special-use names, but never those of `resolver.arpa`.
             (
                 "forwarded.test",
                 Rtype::MX,

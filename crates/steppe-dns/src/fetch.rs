@@ -1,33 +1,33 @@
-//! Lists by URL: what the forwarder asks of whoever can fetch them, which is the node.
+//! The interface of the list downloader, which the node implements.
 
 use std::path::PathBuf;
 
 use steppe_net::LocalFuture;
 
-/// What fetches.
+/// The downloader of lists.
 pub trait Fetch: Send + Sync {
-    /// Fetches what is at a URL, unless it is what it was. Must be called within the control thread's
-    /// runtime. The error is a text for people.
+    /// Fetches the resource at a URL, unless it is unchanged. Must be called within the control thread's
+    /// runtime. The error is a message for operators.
     ///
     /// # Cancel safety
-    /// Safe: the file is complete when it is done, and of no use before.
+    /// Safe: the file is complete only when the fetch is done.
     fn fetch(&self, request: Request) -> LocalFuture<Result<Fetched, String>>;
 }
 
-/// What is to be fetched.
+/// A fetch of a resource.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Where from.
+    /// URL of the resource.
     pub url: String,
-    /// Where to; what is there is replaced.
+    /// Path to store it at; a file there is replaced.
     pub file: PathBuf,
-    /// What was said of it the last time.
+    /// Validators from the last fetch.
     pub validators: Validators,
-    /// Bytes that it may have.
+    /// Most bytes that the resource may have.
     pub bytes_max: u64,
 }
 
-/// What tells one state of a resource from another. RFC 9110 §8.8. Neither has a line's end in it.
+/// The validators of a resource. RFC 9110 §8.8. Neither contains a line break.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Validators {
     /// `ETag`.
@@ -36,11 +36,11 @@ pub struct Validators {
     pub last_modified: Option<String>,
 }
 
-/// What came of it.
+/// The result of a fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetched {
-    /// It is another one, and is in the file.
+    /// The resource has changed, and is in the file.
     New(Validators),
-    /// It is what it was: RFC 9110 §15.4.5.
+    /// The resource has not changed: RFC 9110 §15.4.5.
     Unchanged,
 }

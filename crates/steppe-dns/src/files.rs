@@ -1,7 +1,7 @@
 //! Files of lists and of hosts: read off the workers, and charged to the budget.
 //!
-//! Invariant: what was read is charged before it is kept, and while it is read. A file that can't be read
-//! changes nothing: what was read before stays in force.
+//! Invariant: the contents of files are charged while they are read, and before they are kept. A file that
+//! can't be read changes nothing: the contents that were read before stay in force.
 
 mod charge;
 mod error;

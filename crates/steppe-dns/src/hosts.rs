@@ -1,9 +1,9 @@
-//! Names that are answered here, out of files of hosts and of the configuration: name to addresses, address
-//! to name, and records of other types.
+//! Local names, from hosts files and the configuration: name to addresses, address to name, and records of
+//! other types.
 //!
-//! Invariant: a name that is here is answered here for every type; what it does not have is NODATA, so
-//! that no server learns of it or answers in its place. Sources: hosts(5); RFC 1035 §3.5 and RFC 3596
-//! §2.5 for the names of addresses. Left out: wildcards, which a rule with `records` has.
+//! Invariant: the forwarder answers a local name for every type, and with NODATA for a type that the name does
+//! not have, so that no server learns of it or answers in its place. Spec: hosts(5); RFC 1035 §3.5 and RFC 3596
+//! §2.5 for the names of addresses. Non-goals: wildcards, for which there are rules with `records`.
 
 mod record_data;
 mod table;
@@ -23,29 +23,29 @@ pub use table::HostTable;
 /// Collects names and their records.
 #[derive(Debug, Default)]
 pub struct HostsBuilder {
-    /// By name, in lower case and wire form.
+    /// Records by name, in lower case and wire form.
     names: BTreeMap<Box<[u8]>, Vec<RecordData>>,
     bytes: usize,
 }
 
-/// What a line of a file of hosts is.
+/// The kind of a line of a hosts file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostsLine {
     /// Nothing: empty, or a comment.
     Nothing,
     /// An address and its names.
     Names,
-    /// Neither, or some of its names are none.
+    /// Anything else, or a line with names that are invalid.
     Malformed,
 }
 
-/// More than a table has room for.
+/// The table has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostsError {
-    /// Names, those of addresses included.
+    /// Too many names, those of addresses included.
     #[error("more than {HOSTS_NAMES_MAX} names")]
     Names,
-    /// Records of a name.
+    /// Too many records of a name, or too many bytes of them.
     #[error(
         "a name with more than {RECORDS_PER_NAME_MAX} records, or more than {RECORDS_BYTES_MAX} bytes of records"
     )]
@@ -55,7 +55,7 @@ pub enum HostsError {
 /// Bytes that a name takes while it is collected, beside those of its records: a node of the map, and a
 /// list of some records.
 const NAME_BYTES: usize = 160;
-/// The same of a record.
+/// Bytes that a record takes while it is collected, beside its data.
 const RECORD_BYTES: usize = size_of::<RecordData>() + 16;
 
 impl HostsBuilder {
@@ -82,7 +82,7 @@ impl HostsBuilder {
         let (mut has_names, mut is_malformed) = (false, false);
         for word in words {
             let Ok(name) = word.parse() else {
-                // The names behind it are names all the same.
+                // The names behind it still count.
                 is_malformed = true;
                 continue;
             };
@@ -95,7 +95,7 @@ impl HostsBuilder {
         })
     }
 
-    /// Adds a record of a name. An address leads back to the first name that it is of.
+    /// Adds a record of a name. An address also has a PTR record, to the first name that has the address.
     ///
     /// # Errors
     /// [`HostsError`].
@@ -135,20 +135,20 @@ impl HostsBuilder {
         Ok(())
     }
 
-    /// Bytes that it takes, about.
+    /// Bytes that the collected names take, about.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Makes the table. `key` is random, so that nobody makes names whose hashes meet.
+    /// Makes the table. `key` has to be random, so that no client can choose names whose hashes collide.
     #[must_use]
     pub fn finish(self, key: SipKey) -> HostTable {
         HostTable::new(key, self.names)
     }
 }
 
-/// The name under which an address leads to its name.
+/// The name of an address in the reverse tree: below `in-addr.arpa` or `ip6.arpa`.
 fn reverse_name(address: IpAddr) -> Name {
     let text = match address {
         IpAddr::V4(address) => {

@@ -39,17 +39,17 @@ use crate::limits::{
     HTTPS_STREAMS_FIRST, HTTPS_WINDOW_BYTES,
 };
 
-/// Places of a table at first, which the standard library chooses.
+/// Places of a table when it first grows, as the standard library chooses them.
 const PLACES_FIRST: usize = 4;
 
 /// The client of one connection.
 #[derive(Debug)]
 pub struct HttpsClient {
-    /// Only requests of a peer, of which a client has none, begin without a query.
+    /// The state of a stream is `None` only for requests of the peer, and a client gets none.
     h2: Connection<ResponseSection, Option<Query>>,
     target: Target,
     lease: Lease,
-    /// Of the connection, and of the most streams that it had at once: its tables don't shrink.
+    /// Charge for the connection, and for the most streams that it had at once: its tables don't shrink.
     charge: Reservation,
     /// Streams that the charge is enough for.
     places: usize,
@@ -89,8 +89,8 @@ impl HttpsClient {
         })
     }
 
-    /// Sends a query. Its id is sent as zero, so that caches have one response for all who ask (RFC 8484 §4.1), and
-    /// stands in its outcome again.
+    /// Sends a query. The id goes out as zero, so that caches have one response for all clients (RFC 8484 §4.1), and is
+    /// set again in the outcome.
     ///
     /// # Errors
     /// Nothing was sent.
@@ -141,7 +141,7 @@ impl HttpsClient {
         }
     }
 
-    /// Charges the place of one more stream, where there were never so many. Tables double when they grow.
+    /// Charges the place of one more stream, if the tables have to grow for it. They double when they grow.
     fn charge_stream(&mut self) -> Result<(), OverBudget> {
         if self.h2.streams() >= self.places {
             let places = (2 * self.places).max(PLACES_FIRST);
@@ -152,7 +152,7 @@ impl HttpsClient {
         Ok(())
     }
 
-    /// Sends content of a query, as far as windows and output have room. True: there is more.
+    /// Sends content of a query, as far as windows and output have room. True if some is left.
     fn send_content(&mut self, stream: StreamId) -> bool {
         let query = self.query_mut(stream);
         let mut content: Option<Chunk> = query.and_then(|query| query.unsent.take());
@@ -175,7 +175,7 @@ impl HttpsClient {
         self.unsent = unsent;
     }
 
-    /// The error code with which no further query is sent; queries that are out go on.
+    /// The error code of the server's GOAWAY, after which no further query is sent; queries that are out go on.
     #[must_use]
     pub fn leaving(&self) -> Option<ErrorCode> {
         self.leaving
@@ -206,12 +206,12 @@ impl HttpsClient {
         queries.map(Query::due).min()
     }
 
-    /// Fills `slices` with what is to be written next; the number of those that were filled.
+    /// Fills `slices` with the bytes to be written next, and returns the number of those that were filled.
     pub fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
         self.h2.slices(slices)
     }
 
-    /// The first `bytes` of them were written.
+    /// Notes that the first `bytes` of [`Self::slices`] were written.
     pub fn written(&mut self, bytes: usize) {
         self.h2.written(bytes);
         if !self.unsent.is_empty() {
@@ -229,13 +229,13 @@ impl HttpsClient {
         self.h2.stream_mut(stream)?.as_mut()
     }
 
-    /// Lets go of a stream.
+    /// Releases a stream, and resets it if it is open.
     fn release(&mut self, stream: StreamId) {
         self.unsent.retain(|&unsent| unsent != stream);
         self.h2.release(stream, ErrorCode::CANCEL);
     }
 
-    /// A query has come to nothing.
+    /// Ends a query that has failed.
     fn fail(&mut self, stream: StreamId, error: QueryError) -> Option<Outcome> {
         let id = self.query_mut(stream)?.id;
         self.release(stream);
@@ -247,7 +247,7 @@ fn small(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// State of a client and of its tables, beside what `steppe-h2` counts.
+// The state of a client, and the memory that `steppe-h2` counts, are within the charge.
 const _: () = assert!(
     size_of::<HttpsClient>()
         + ConnectionMemory::reserved_bytes()

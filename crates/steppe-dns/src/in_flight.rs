@@ -1,9 +1,10 @@
-//! Questions in flight: who waits for which, and which queries are out for them.
+//! Questions in flight, the clients that wait for them, and the queries that are out for them.
 //!
-//! `coalesce` is shared by workers: whoever asks first leads, the others wait for the leader's answer.
+//! `coalesce` is shared by workers: the first to ask a question leads, the others wait for the leader's answer.
 //! `attempts` is a worker's own: the queries that it sent, found again by socket and id.
 //!
-//! Invariant: both have the size that they were made with; what has no room is refused. Spec: RFC 5452.
+//! Invariant: both tables keep the size that they were made with; a question or query without room is refused.
+//! Spec: RFC 5452.
 
 mod attempts;
 mod coalesce;

@@ -20,8 +20,8 @@ pub const LABEL_BYTES_MAX: usize = 63;
 /// Labels of a name, the root's not counted: each takes two bytes at least.
 pub const NAME_LABELS_MAX: usize = (NAME_BYTES_MAX - 1) / 2;
 
-/// Pointers that one name leads through. A writer that compresses adds a label with each, so this is as
-/// many as a name can need; more are pointers to pointers. It bounds what reading a name again costs.
+/// Pointers that are followed in one name. A writer that compresses adds a label with each, so this is as many
+/// as a name can need; more are pointers to pointers. The bound limits the cost of reading a name again.
 pub const NAME_POINTERS_MAX: usize = NAME_LABELS_MAX;
 
 /// Labels and pointers that all names of a message together may take to read, for each byte of the
@@ -29,26 +29,26 @@ pub const NAME_POINTERS_MAX: usize = NAME_LABELS_MAX;
 /// whose names all run through long chains of pointers would need a hundred.
 pub const NAME_STEPS_PER_BYTE: usize = 8;
 
-/// Bytes of a UDP response that no client may ask to exceed, and what is advertised to servers: RFC
+/// Largest UDP response in bytes, whatever a client asks for, and the size that is advertised to servers: RFC
 /// 9715 §3.1, so that no fragment is needed on a path with IPv6's smallest MTU.
 pub const UDP_PAYLOAD_BYTES: usize = 1232;
 
-/// Bytes of a UDP message of a client without EDNS. RFC 1035 §2.3.4; RFC 6891 §6.2.3: whatever is
-/// less counts as this.
+/// Bytes of a UDP message of a client without EDNS. RFC 1035 §2.3.4; RFC 6891 §6.2.3: smaller sizes that a client
+/// advertises count as this.
 pub const UDP_PAYLOAD_BYTES_MIN: usize = 512;
 
 /// Names of a chain of aliases (CNAME, DNAME) that are followed in one response, the first included.
 /// Real chains have up to about eight; `cname_depth` may ask for fewer.
 pub const CNAME_CHAIN_MAX: usize = 17;
 
-/// Names that a response leads to which are looked for on lists: a chain, and the targets of its HTTPS records.
+/// Names of a response that are looked up in lists: those of its chain of aliases, and targets of HTTPS records.
 pub const ALIASES_PER_RESPONSE_MAX: usize = 32;
 
 /// Records of a response that is cached: an offset of two bytes is kept for the TTL of each. The
 /// largest RRsets in use (blocked networks by DNS, large TXT sets) have some hundreds.
 pub const CACHED_RECORDS_MAX: usize = 512;
 
-/// TTL of records that are served past their time. RFC 8767 §4 recommends 30 seconds.
+/// TTL of records of stale responses. RFC 8767 §4 recommends 30 seconds.
 pub const STALE_TTL_SECONDS: u32 = 30;
 
 /// Blocks that a padded response is filled up to. RFC 8467 §4.1.
@@ -85,43 +85,42 @@ pub const CACHE_SHARD_BYTES_MIN: usize = 512 << 10;
 /// Bytes of a cache at most: a shard's positions have 30 bits and count words of eight bytes.
 pub const CACHE_BYTES_MAX: usize = CACHE_SHARDS_MAX << 32;
 
-/// Bytes that the index takes an entry to have; an entry of one address has about 100, one of a signed
-/// answer 400. Where entries are smaller, full buckets evict some.
+/// Expected bytes of an entry, by which the index is sized; an entry of one address has about 100, one of a
+/// signed answer 400. If entries are smaller, full buckets evict some.
 pub const CACHE_ENTRY_BYTES_EXPECTED: usize = 96;
 
-/// Entries that one insertion moves at most because they were asked for since they came. The next one
-/// in line is evicted whatever its count, so an insertion's work is bounded.
+/// Entries that one insertion moves on at most, instead of evicting them. The next one in line is evicted
+/// whatever its hits, so an insertion's work is bounded.
 pub const CACHE_MOVES_MAX: usize = 32;
 
-/// Share of a shard, in percent, for responses that were not asked for again yet. S3-FIFO's authors
-/// found 10 % to be right for nearly all of their traces.
+/// Share of a shard, in percent, for the probation ring. S3-FIFO's authors found 10 % to be right for nearly
+/// all of their traces.
 pub const CACHE_PROBATION_PERCENT: usize = 10;
 
 /// Share of a shard, in percent, for negative responses and failures: a flood of names that don't exist
 /// evicts only its own kind.
 pub const CACHE_NEGATIVE_PERCENT: usize = 15;
 
-/// Seconds of the first failure of a question. RFC 9520 §3.2: one at least.
+/// Seconds for which the first failure of a question is cached. RFC 9520 §3.2: one at least.
 pub const FAILURE_SECONDS_MIN: u32 = 2;
 
-/// Seconds of failures that repeat, doubled up to this. RFC 9520 §3.2: five minutes at most.
+/// Seconds for which repeated failures are cached at most; doubled up to this. RFC 9520 §3.2: five minutes at most.
 pub const FAILURE_SECONDS_MAX: u32 = 120;
 
-/// Seconds between two attempts to refresh a stale response, whose answer is given at once meanwhile.
-/// RFC 8767 §5.
+/// Seconds between two attempts to refresh a stale response, which is served at once meanwhile. RFC 8767 §5.
 pub const STALE_RECHECK_SECONDS: u32 = 30;
 
-/// Seconds in which a response that is about to end is refreshed once at most.
+/// Seconds in which a response that is about to expire is refreshed once at most.
 pub const PREFETCH_QUIET_SECONDS: u32 = 5;
 
-/// Times that a response was asked for before it is refreshed ahead of its end: what nobody asks for
-/// twice is not worth a query.
+/// Hits of a response before it is refreshed ahead of its expiry: a name that is not asked for twice is not
+/// worth a query.
 pub const PREFETCH_HITS_MIN: u8 = 2;
 
-/// Seconds that a response may be kept past its time. RFC 8767 §5 suggests one to three days.
+/// Seconds for which a response may be kept past its lifetime. RFC 8767 §5 suggests one to three days.
 pub const STALE_SECONDS_MAX: u32 = 7 * 86_400;
 
-/// Bytes of an entry in a snapshot: a body and what is known of it.
+/// Bytes of an entry in a snapshot: a body and its other fields.
 pub const SNAPSHOT_ENTRY_BYTES_MAX: usize = CACHED_BODY_BYTES_MAX + 64;
 
 const _: () = assert!(CACHE_PROBATION_PERCENT + CACHE_NEGATIVE_PERCENT < 50);
@@ -159,10 +158,10 @@ pub const DEADLINE_TICK_MS: u64 = 8;
 /// Ticks that deadlines may lie ahead: sixteen seconds. A later deadline counts as this.
 pub const DEADLINE_TICKS: usize = 2048;
 
-/// Seconds in which a client's cookie is good. RFC 9018 §4.3: an hour, and five minutes ahead of time.
+/// Seconds for which a client's cookie is valid. RFC 9018 §4.3: an hour.
 pub const COOKIE_SECONDS_MAX: i32 = 3600;
 
-/// See [`COOKIE_SECONDS_MAX`].
+/// Seconds by which the time in a cookie may be ahead. RFC 9018 §4.3: five minutes.
 pub const COOKIE_FUTURE_SECONDS_MAX: i32 = 300;
 
 /// Seconds after which a client is given a new cookie. RFC 9018 §4.3: half an hour.
@@ -178,10 +177,10 @@ const _: () = assert!(COOKIE_SECONDS_MAX as u32 <= COOKIE_SECRET_SECONDS);
 /// AdBlock lists have cosmetic rules of more, which are not ours to read.
 pub const LIST_LINE_BYTES_MAX: usize = 4096;
 
-/// Bytes of what a client calls itself: a label of a name.
+/// Bytes of a client ID: a label of a name.
 pub const CLIENT_ID_BYTES_MAX: usize = LABEL_BYTES_MAX;
 
-/// Broken lines of a list's file that are named in the log, each by its number; then how many there are.
+/// Malformed lines of a list's file that are logged with their numbers; of more, their count is logged.
 pub const LIST_LINES_SHOWN_MAX: u64 = 3;
 
 /// Lines of lists that are shown for one name.
@@ -190,17 +189,17 @@ pub const EXPLAINED_LINES_MAX: usize = 64;
 /// Bytes of a list that is fetched. The largest in use have some tens of MiB.
 pub const FETCHED_BYTES_MAX: u64 = 256 << 20;
 
-/// A fetched list that has less than one rule for so many of the last one does not take its place: a page of words,
-/// or a list that was cut off on its way.
+/// Factor by which a fetched list may have fewer rules than the last one. Below that, it is refused: it may be an
+/// error page, or cut off.
 pub const LIST_SHRINKS_MAX: u64 = 10;
 
-/// How soon a list is fetched again that could not be; twice as long each time that it fails again.
+/// Pause before a list that could not be fetched is fetched again; doubled with each further failure.
 pub const FETCH_RETRY_MIN: Duration = Duration::from_secs(10);
 
-/// Beyond this it gets no longer.
+/// Longest pause before a list is fetched again.
 pub const FETCH_RETRY_MAX: Duration = Duration::from_secs(3600);
 
-/// How soon files that could not be read are tried again: a disk that was full, a budget in use.
+/// Pause before files that could not be read are tried again: the disk was full, or the budget in use.
 pub const FILES_RETRY_EVERY: Duration = Duration::from_secs(30);
 
 /// Lists, which have a bit each in an index.
@@ -209,23 +208,23 @@ pub const LISTS_MAX: u8 = 64;
 /// Rules of an index, eight times what large users have. Sixteen bytes each while it is made.
 pub const RULES_MAX: usize = 8 << 20;
 
-/// Bytes of the states of a rule's regular expressions, and of what is needed while they are made.
+/// Bytes of the states of a rule's regular expressions, and of the memory for compiling them.
 pub const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// How often it is looked whether it is time for rules: nobody writes seconds.
+/// Interval at which the schedules of rules are evaluated: the configuration has no seconds.
 pub const SCHEDULES_EVERY: Duration = Duration::from_secs(1);
 
-/// Names that are answered here, those of addresses included: large hosts files have some hundred thousand
-/// names; more are a list.
+/// Local names, those of addresses included: large hosts files have some hundred thousand names; more belong in
+/// a list.
 pub const HOSTS_NAMES_MAX: usize = 500_000;
 
-/// Bytes of the data of a record that is made here.
+/// Bytes of the data of a record of a local name or a rule.
 pub const RECORD_DATA_BYTES_MAX: usize = 1024;
 
-/// Records of a name that are made here. They go out in one response.
+/// Records of a local name. They go out in one response.
 pub const RECORDS_PER_NAME_MAX: usize = 64;
 
-/// Bytes of these records.
+/// Bytes of the records of a local name.
 pub const RECORDS_BYTES_MAX: usize = 16 << 10;
 
 /// Rules of the configuration: a bit each in sets that lie on the stack. Names that share an action share a
@@ -246,10 +245,11 @@ pub const CLIENT_QUERY_BYTES_MAX: usize = 512;
 /// 400,000 questions a second that no cache answers.
 pub const WAITING_PER_WORKER: u32 = 4096;
 
-/// The same at least, whatever the budget: 25,000 questions a second.
+/// Clients of a worker that may wait at least, whatever the budget: 25,000 questions a second.
 pub const WAITING_PER_WORKER_MIN: u32 = 256;
 
-/// Tables of all workers together take this part of the budget, between the two above.
+/// Divisor of the budget for the tables of all workers together, within [`WAITING_PER_WORKER_MIN`] and
+/// [`WAITING_PER_WORKER`].
 pub const TABLES_SHARE: u64 = 8;
 
 /// Questions that a worker asks at a time at most: each has a client that waits, or is a refresh.
@@ -261,39 +261,39 @@ pub const ATTEMPTS_PER_WORKER: u32 = 4096;
 /// Bytes of an exchange in the table of attempts: a name, links and numbers. Measured by a test.
 pub const ATTEMPTS_EXCHANGE_BYTES: usize = 316;
 
-/// Bytes of an attempt in it: the case of a name, links and numbers, and its chain. Measured by a test.
+/// Bytes of an attempt in that table: the case of a name, links and numbers, and its chain. Measured by a test.
 pub const ATTEMPT_BYTES: usize = 60;
 
-/// Queries for one question at most, to all servers and again: a race asks each once, and what is lost
-/// on the way is asked again some times.
+/// Queries for one question at most, to all servers and repeated: a race asks each once, and lost queries are sent
+/// again some times.
 pub const ATTEMPTS_PER_EXCHANGE_MAX: u16 = SERVERS_PER_EXCHANGE_MAX as u16 + 4;
 
 /// Names whose queries a worker counts while there is a query log. A name with one query of so many is
 /// among them.
 pub const TOP_NAMES_MAX: usize = 128;
 
-/// Of these, how many are shown.
+/// Names of these that are shown.
 pub const TOP_NAMES_SHOWN: usize = 20;
 
 /// Queries for one question to one server over one transport at most. RFC 9520 §3.1.
 pub const QUERIES_PER_SERVER_MAX: usize = 3;
 
-/// How long servers have before one is asked the same again; twice as long the next time. A resolver that
-/// looks for a name takes this long, and a datagram that was lost costs no more.
+/// Pause before a server is asked the same question again; doubled the next time. A resolver that looks for a name
+/// takes this long, and a datagram that was lost costs no more.
 pub const ASKED_AGAIN_AFTER_MIN: Duration = Duration::from_millis(100);
 
 /// Datagrams that are read, or written, with one system call. Beyond this the call costs nothing any more
 /// beside what each datagram costs.
 pub const DATAGRAMS_PER_BATCH: usize = 64;
 
-/// Sockets to servers that a worker has open at most, descriptors being what a process has few of.
+/// Sockets to servers that a worker has open at most, since the descriptors of a process are few.
 pub const UPSTREAM_SOCKETS_PER_WORKER: u32 = 1024;
 
 /// Sockets to one server of a worker, at random ports: with the id this makes 22 bits to guess beside the
 /// ports themselves. RFC 5452 §9.2.
 pub const SOCKETS_PER_SERVER: usize = 64;
 
-/// Queries after which a socket is replaced: a port that lives long is found by who looks for it.
+/// Queries after which a socket is replaced: an attacker can find a port that stays in use for long.
 pub const QUERIES_PER_SOCKET_MAX: u16 = 512;
 
 /// Time after which a socket is replaced, for the same reason.
@@ -302,47 +302,48 @@ pub const SOCKET_TIME_MAX: Duration = Duration::from_secs(10);
 /// Room for responses that wait to be read on one socket to a server (`SO_RCVBUF`).
 pub const UPSTREAM_RECEIVE_BYTES: usize = 64 << 10;
 
-/// Bytes of a datagram from a server: more than is advertised, so that one who sends more is seen to.
+/// Bytes of a datagram from a server: more than is advertised, so that larger ones are noticed.
 pub const UPSTREAM_DATAGRAM_BYTES: usize = 4096;
 
-/// Answers in a row by which a server shows that it does not know EDNS, or the case of names, before it is asked
-/// without from the start: one may be somebody's guess.
+/// Responses in a row that show a server without EDNS, or one that changes the case of names, before queries to it
+/// are without EDNS, or in lower case, from the start: a single response may be forged.
 pub const FALLBACK_AFTER: u32 = 2;
 
-/// The time for which it is asked without. A router that was updated, or replaced, is found so.
+/// Time for which queries to such a server are so. Afterwards, a router that was updated or replaced is noticed.
 pub const FALLBACK_TIME: Duration = Duration::from_secs(900);
 
-/// Connections to a server that came to nothing in a row, up to which questions wait for the next one: it is tried
-/// within a fifth of a second. After more of them the server has gone.
+/// Failed connections to a server in a row up to which questions wait for the next one: it is tried within a fifth
+/// of a second. After more of them, the server counts as gone.
 pub const CONNECTS_AWAITED_MAX: u32 = 2;
 
-/// How long a hedge waits for its first server at least: below, scheduling and not the server is measured.
+/// Shortest time that a hedge waits for its first server: below, scheduling and not the server is measured.
 pub const HEDGE_AFTER_MIN: Duration = Duration::from_millis(10);
 
-/// How long a server is waited for at least before the next one is asked, where the policy is not to
-/// hedge: a cold resolver takes some hundred milliseconds for a name that it has to look for.
+/// Shortest time that a server is waited for before the next one is asked, under policies other than to hedge:
+/// a cold resolver takes some hundred milliseconds for a name that it has to look for.
 pub const PATIENCE_MIN: Duration = Duration::from_millis(250);
 
 /// Failures in a row after which a server is asked last.
 pub const SERVER_FAILURES_MAX: u32 = 3;
 
-/// For how long. Probes find out sooner whether it is back; this is for a server that drops those.
+/// Time for which a server is asked last after failures. Probes find out sooner if it is back; this is for a server
+/// that drops those.
 pub const SERVER_REST: Duration = Duration::from_secs(30);
 
-/// How often a server that is down is asked whether it is back, by each worker; a quarter more or less, at
-/// random, so that workers and nodes do not ask as one.
+/// Interval of each worker's probes of a server that is down; a quarter more or less, at random, so that workers
+/// and nodes do not send them at once.
 pub const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a probe waits: less than the time to the next one.
+/// Time for which a probe waits for its response: less than the time to the next one.
 pub const PROBE_TIME_MAX: Duration = Duration::from_millis(700);
 
-/// Encrypted listeners that a client is told of: one for each network and protocol is plenty.
+/// Encrypted listeners that a client is referred to: one for each network and protocol is plenty.
 pub const DESIGNATIONS_MAX: usize = 8;
 
 /// Bytes of a designation's data: a name, and five short parameters.
 pub const DESIGNATION_BYTES_MAX: usize = NAME_BYTES_MAX + 96;
 
-/// Where requests of DNS over HTTPS go. RFC 8484 leaves it open; this is what everybody uses.
+/// Path of requests of DNS over HTTPS. RFC 8484 leaves it open; this is the usual one.
 pub const DOH_PATH: &str = "/dns-query";
 
 /// Bytes of a query that comes by HTTP: as many as on a connection of DNS.
@@ -355,11 +356,11 @@ pub const DOH_JSON_BYTES_MAX: usize = 256 << 10;
 /// Parameters of a target that are looked at: five have a meaning.
 pub const DOH_PARAMETERS_MAX: usize = 16;
 
-/// TTL of answers that are made here, of names that are blocked or of special use, in seconds: a change of
-/// the configuration is seen that soon.
+/// TTL in seconds of answers that the forwarder makes itself, for local, blocked and special-use names: clients
+/// notice a change of the configuration that soon.
 pub const LOCAL_TTL_SECONDS: u32 = 60;
 
-/// How often sockets that were open for long enough are looked for.
+/// Interval at which sockets that were open for long enough are closed.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Reads from a socket in a row before others have their turn.
@@ -371,25 +372,24 @@ const _: () = assert!(CLIENT_QUERY_BYTES_MAX <= UDP_PAYLOAD_BYTES);
 // Header, question, OPT with a cookie, a subnet, and two options without data.
 const _: () = assert!(12 + NAME_BYTES_MAX + 4 + 11 + 44 + 24 + 8 <= CLIENT_QUERY_BYTES_MAX);
 
-/// How long a connection to a server may take to stand; the question's own time is less, mostly.
+/// Longest time to establish a connection to a server; the timeout of a question is mostly shorter.
 pub const UPSTREAM_CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// How long a connection to a server is kept without a query. RFC 7766 §6.2.3: in the order of a few
+/// Time for which a connection to a server is kept without a query. RFC 7766 §6.2.3: in the order of a few
 /// seconds.
 pub const UPSTREAM_IDLE_TIME: Duration = Duration::from_secs(8);
 
-/// The same above TLS, where a new one costs more. RFC 7858 §3.4.
+/// Time for which a connection over TLS is kept without a query: a new one costs more. RFC 7858 §3.4.
 pub const UPSTREAM_SECURE_IDLE_TIME: Duration = Duration::from_secs(30);
 
-/// How long a connection to a server may bring nothing while a query waits: the path has gone then, which
-/// TCP takes minutes to see.
+/// Time for which a connection to a server may bring nothing while a query waits. After that the path is broken,
+/// which TCP takes minutes to notice.
 pub const UPSTREAM_STALL_TIME: Duration = Duration::from_secs(5);
 
-/// The pause after a connection to a server that came to nothing; doubled with each one that follows, up to
-/// [`CONNECT_AGAIN_MAX`].
+/// Pause after a failed connection to a server; doubled with each further failure, up to [`CONNECT_AGAIN_MAX`].
 pub const CONNECT_AGAIN_MIN: Duration = Duration::from_millis(50);
 
-/// See [`CONNECT_AGAIN_MIN`].
+/// Longest pause after failed connections to a server.
 pub const CONNECT_AGAIN_MAX: Duration = Duration::from_secs(1);
 
 /// Bytes of queries that wait for a connection to a server to take them: the largest ones, as many as may be
@@ -408,8 +408,8 @@ pub const STREAM_READ_BYTES: usize = 4 << 10;
 /// the window of the protocol, which is one.
 pub const HTTPS_WINDOW_BYTES: usize = 128 << 10;
 
-/// Streams of a connection by HTTPS before its server has announced a limit, which is no smaller as RFC 9113 §6.5.2
-/// recommends.
+/// Streams of a connection by HTTPS before its server has announced a limit: RFC 9113 §6.5.2 recommends that the
+/// limit be no smaller.
 pub const HTTPS_STREAMS_FIRST: usize = 100;
 
 /// Bytes that are read at once of a server by HTTPS: a record of TLS.
@@ -418,12 +418,12 @@ pub const HTTPS_READ_BYTES: usize = 16 << 10;
 /// Bytes of the fields of a response by HTTPS, as RFC 9113 §6.5.2 counts them.
 pub const HTTPS_FIELDS_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes that a client of HTTPS is charged with: the state of HTTP/2, its tables of fields, and what is kept for a
-/// budget without room.
+/// Bytes that a client of HTTPS is charged with: the state of HTTP/2, its tables of fields, and a reserve for when
+/// the budget has no room.
 pub const HTTPS_CLIENT_BYTES: usize =
     ConnectionMemory::reserved_bytes() + ConnectionMemory::serving_bytes() + (2 << 10);
 
-/// Bytes that a connection by HTTPS is charged with beside [`STREAM_BYTES`] and its client: what it reads into.
+/// Bytes that a connection by HTTPS is charged with beside [`STREAM_BYTES`] and its client: its read buffer.
 pub const HTTPS_BYTES: usize = HTTPS_READ_BYTES;
 
 /// Bytes of a stream in the tables of a client of HTTPS. They double when they grow, up to
@@ -434,16 +434,16 @@ const _: () = assert!(MESSAGE_BYTES_MAX <= WINDOW_BYTES_DEFAULT as usize);
 const _: () = assert!(HTTPS_STREAMS_FIRST <= ATTEMPTS_PER_SOCKET_MAX as usize);
 const _: () = assert!(HTTPS_WINDOW_BYTES > MESSAGE_BYTES_MAX);
 
-/// How long one of those who are asked for a server's address may take.
+/// Time for which a bootstrap resolver may take to answer.
 pub const BOOTSTRAP_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Bytes of a response with addresses of a server.
 pub const BOOTSTRAP_RESPONSE_BYTES_MAX: usize = 4096;
 
-/// The least time that addresses of a server are kept for: a connection each is not worth a question.
+/// Shortest time that addresses of a server are kept: not every connection is worth a question.
 pub const BOOTSTRAP_TTL_MIN: Duration = Duration::from_secs(1);
 
-/// The most.
+/// Longest time that addresses of a server are kept.
 pub const BOOTSTRAP_TTL_MAX: Duration = Duration::from_secs(86_400);
 
 /// Addresses of a server that are kept.
@@ -451,64 +451,63 @@ pub const SERVER_ADDRESSES_MAX: usize = 16;
 
 const _: () = assert!(PROBE_TIME_MAX.as_millis() * 4 < PROBE_EVERY.as_millis() * 3);
 
-/// Clients' connections of a worker; where another comes, the one that was idle for the longest time is
-/// closed.
+/// Client connections of a worker. For one more, the connection that was idle for the longest time is closed.
 pub const CONNECTIONS_PER_WORKER_MAX: usize = 4096;
 
-/// Questions of a connection that wait for answers; it is not read meanwhile.
+/// Questions of a connection that wait for answers; while there are so many, it is not read.
 pub const QUERIES_PER_CONNECTION_MAX: u16 = 128;
 
 /// Bytes that are read of a connection at once, and the longest query there.
 pub const CLIENT_READ_BYTES: usize = 4096;
 
-/// Bytes that a connection is charged with for as long as it is open: its task, its deadline, its places
-/// in tables, and what it keeps for responses. What is read is charged beside, and TLS.
+/// Bytes that a connection is charged with for as long as it is open: its task, its deadline, its places in tables,
+/// and the buffers that it keeps for responses. Bytes that are read, and TLS, are charged separately.
 pub const CONNECTION_BYTES: usize = 2304 + 2 * OUT_BYTES_KEPT;
 
 /// Bytes for responses that a connection keeps in each of its two buffers when they are empty.
 pub const OUT_BYTES_KEPT: usize = 1 << 10;
 
-/// Handshakes of TLS that a listener has in progress on a worker; of more, one gives way.
+/// TLS handshakes that a listener has in progress on a worker; for one more, another one is ended.
 pub const HANDSHAKES_PER_WORKER_MAX: usize = 256;
 
-/// How long a handshake may take: a client on a bad line takes some seconds.
+/// Longest time of a TLS handshake: a client on a bad line takes some seconds.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes of responses that wait for a client to read them, before it is no longer read.
+/// Bytes of responses that wait for a client to read them, from which on its connection is not read.
 pub const RESPONSE_BYTES_WAITING_MAX: usize = 64 << 10;
 
-/// How long a connection may have no question. RFC 7766 §6.2.3: in the order of seconds.
+/// Time for which a connection may have no question. RFC 7766 §6.2.3: in the order of seconds.
 pub const CLIENT_IDLE_TIME: Duration = Duration::from_secs(10);
 
-/// How long a client may read nothing that is written to it.
+/// Time for which a client may read nothing of a response.
 pub const CLIENT_WRITE_STALL: Duration = Duration::from_secs(5);
 
 const _: () = assert!(CLIENT_READ_BYTES >= CLIENT_QUERY_BYTES_MAX + 2);
 
-/// One question of so many goes to any server first where the fastest is to: a slow one that has become
-/// fast is found by that, and one that has gone costs no more than this share of the questions.
+/// One in this many questions goes to a random server first, under policies that prefer the fastest: a slow server
+/// that has become fast is noticed by that, and one that is gone costs no more than this share of the questions.
 pub const EXPLORE_EVERY: u32 = 64;
 
-/// Buckets of a table of rates: as many networks, or zones, are told apart. One that lacks nothing has
-/// nothing to remember, so these are those of one second.
+/// Buckets of a table of rates: as many networks, or zones, are told apart. A full bucket needs no place, so only
+/// the networks or zones of one second take one.
 pub const BUCKETS_PER_TABLE: usize = 8192;
 
-/// How long a network that has shown that its address is its own is not limited in bytes. A resolver asks
-/// by TCP now and then; RFC 9018 §4.3 has an hour for a cookie.
+/// Time for which a network that has proven its address has no limit on bytes. A resolver asks by TCP now and then;
+/// RFC 9018 §4.3 has an hour for a cookie.
 pub const PROVEN_FOR: Duration = Duration::from_secs(600);
 
-/// One of so many responses beyond `unproven_bytes_per_s` is sent, truncated; the others are dropped. A
-/// client that did ask then has its way by TCP, and a victim gets less than was sent in its name.
+/// One in this many responses beyond `unproven_bytes_per_s` is sent truncated; the others are dropped. A client
+/// that did ask then asks by TCP, and a victim gets fewer bytes than were sent in its name.
 pub const SLIP: u32 = 2;
 
-/// Of the misses of a zone that are let pass, one of so many may look like data: whoever carries data in
-/// names needs hundreds of them in a second.
+/// One in this many misses that a zone is allowed may look like data: a tunnel needs hundreds of names in a
+/// second.
 pub const ENCODED_MISSES_SHARE: u32 = 10;
 
-/// How long the log is quiet about a zone that it has told of.
+/// Time for which a zone that was logged is not logged again.
 pub const ZONE_REPORT_QUIET: Duration = Duration::from_secs(600);
 
-/// Zones that the log tells of in a second.
+/// Zones that are logged in a second at most.
 pub const ZONE_REPORTS_PER_S_MAX: u32 = 5;
 
 /// Bytes below a zone from which on a name may be data: a tunnel has few bytes a name to carry anything in,
@@ -523,7 +522,7 @@ pub const ENCODED_DIGITS_SHARE: usize = 16;
 /// more by chance.
 pub const ENCODED_COINCIDENCES_PER_100_MAX: usize = 8;
 
-/// How often the cache is written to its file. What came since is lost in a crash, and no more.
+/// Interval at which the cache is written to its file. A crash loses only the responses since then.
 pub const SNAPSHOT_EVERY: Duration = Duration::from_secs(600);
 
 /// Bytes that are read from the cache's file, or written to it, at once.

@@ -1,7 +1,7 @@
-//! How a client is replied to, whatever the answer: what it takes, and what its way to us allows.
+//! Reply options of a client, the same for any answer: by the options of its query, and by its transport.
 //!
-//! Cookies are checked here. Nobody is required to have one (RFC 7873 §5.2.3), so there is no BADCOOKIE:
-//! what a client has shown is told to those who limit what it gets.
+//! Cookies are checked here. No client is required to have one (RFC 7873 §5.2.3), so there is no BADCOOKIE: the
+//! proof of a client's address only serves the rate limits.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -12,26 +12,26 @@ use crate::limits::{CLIENT_IDLE_TIME, COOKIE_SECRET_SECONDS, UDP_PAYLOAD_BYTES};
 use crate::siphash::{SipHash24, SipKey};
 use crate::wire::{ClientQuery, Padding, Reply, Transport};
 
-/// How a client is replied to.
+/// The reply options of a client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     transport: Transport,
     padding: Padding,
     keepalive: Option<u16>,
     server_cookie: Option<[u8; 16]>,
-    /// Whether the client's address is its own: it has shown a cookie, or has a connection.
+    /// Proof that the client owns its address: a cookie, or a connection.
     pub(crate) proof: Proof,
 }
 
-/// Secrets of cookies as one worker has them. They follow from a seed and the time of day, so that all
-/// workers have the same and nobody has to tell them of a new one.
+/// The secrets of cookies of one worker. They are derived from a seed and the time of day, so that all workers
+/// have the same ones without any exchange between them.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     seed: SipKey,
     secrets: Secrets,
-    /// Which period `secrets` are of.
+    /// Number of the period that `secrets` are of.
     period: u32,
-    /// A moment, and the seconds since 1970 that it was.
+    /// A moment, and its time in seconds since 1970.
     began: (Instant, u32),
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Cookies {
 const KEEPALIVE: u16 = (CLIENT_IDLE_TIME.as_millis() / 100) as u16;
 
 impl Manner {
-    /// How a query that came by `protocol` from `client` is replied to.
+    /// The options for a query that came by `protocol` from `client`.
     pub(crate) fn new(
         query: &ClientQuery<'_>,
         protocol: Protocol,
@@ -79,7 +79,7 @@ impl Manner {
         }
     }
 
-    /// A reply in this manner.
+    /// A reply with these options.
     pub(crate) fn reply<'a>(&self, query: &'a ClientQuery<'a>) -> Reply<'a> {
         Reply {
             padding: self.padding,
@@ -91,7 +91,7 @@ impl Manner {
 }
 
 impl Cookies {
-    /// Those of `seed`, where `unix` seconds since 1970 have passed at `now`.
+    /// The secrets of `seed`; `now` is `unix` seconds since 1970.
     pub(crate) fn new(seed: SipKey, now: Instant, unix: u32) -> Self {
         let period = unix / COOKIE_SECRET_SECONDS;
         Self {
@@ -102,7 +102,7 @@ impl Cookies {
         }
     }
 
-    /// The secrets in use at `now`, and the seconds since 1970 that it is.
+    /// The secrets in use at `now`, and `now` in seconds since 1970.
     fn at(&mut self, now: Instant) -> (&Secrets, u32) {
         let (then, unix) = self.began;
         let passed = now.saturating_duration_since(then).as_secs();

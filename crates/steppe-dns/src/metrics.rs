@@ -34,7 +34,7 @@ pub struct DnsMetrics {
 #[derive(Debug)]
 pub struct DnsCollector(Arc<DnsMetrics>);
 
-/// What one worker counts.
+/// The counts of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
     pub(crate) queries: ByProtocol,
@@ -47,7 +47,7 @@ pub(crate) struct Cells {
     pub(crate) cache_stale: Counter,
     pub(crate) cache_failures: Counter,
     pub(crate) blocked: Counter,
-    /// Answered with records of hosts.
+    /// Queries that were answered with records of hosts.
     pub(crate) hosts: Counter,
     pub(crate) list_hits: ListHits,
     pub(crate) refreshes: Counter,
@@ -63,29 +63,29 @@ pub(crate) struct Cells {
     pub(crate) limited: ByLimit,
     /// Questions whose names look like data.
     pub(crate) encoded: Counter,
-    /// Datagrams to clients that were lost for want of room, or that the kernel refused.
+    /// Datagrams to clients that were lost because the socket had no room, or that the kernel refused.
     pub(crate) unsent: Counter,
     /// Datagrams whose cookie shows that the client has its address.
     pub(crate) cookies: Counter,
     /// Connections of clients that found no room, or no memory.
     pub(crate) connections_refused: Counter,
-    /// Idle ones that gave way to others.
+    /// Idle connections that were closed to make room for others.
     pub(crate) connections_evicted: Counter,
-    /// Clients that left while questions of theirs waited.
+    /// Clients that disconnected while their questions waited.
     pub(crate) connections_left: Counter,
-    /// Connections that never came to agree on TLS.
+    /// Connections whose TLS handshake failed.
     pub(crate) handshakes_failed: Counter,
 }
 
-/// One count a protocol of clients.
+/// A count for each protocol of clients.
 #[derive(Debug, Default)]
 pub(crate) struct ByProtocol([Counter; Protocol::ALL.len()]);
 
-/// One count a limit.
+/// A count for each limit.
 #[derive(Debug, Default)]
 pub(crate) struct ByLimit([Counter; LIMITS.len()]);
 
-/// What a query or a response was beyond.
+/// The limit that a query or a response exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
     /// `client_qps`.
@@ -94,7 +94,7 @@ pub(crate) enum Limit {
     Unproven,
     /// `zone_misses_per_s`.
     Zone,
-    /// The share of it that may look like data.
+    /// The share of `zone_misses_per_s` for names that look like data.
     Tunnel,
     /// A rule's `rate`.
     Rule,
@@ -108,7 +108,7 @@ const LIMITS: [(Limit, &str); 5] = [
     (Limit::Rule, "rule"),
 ];
 
-/// One count a transport.
+/// A count for each transport to servers.
 #[derive(Debug, Default)]
 pub(crate) struct ByTransport([Counter; Transport::ALL.len()]);
 
@@ -222,12 +222,12 @@ impl DnsMetrics {
         })
     }
 
-    /// Another cache is in force.
+    /// Sets the cache in force.
     pub(crate) fn set_cache(&self, cache: &Arc<ChargedCache>) {
         *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(cache);
     }
 
-    /// Another query log is in force, or none.
+    /// Sets the query log in force, if any.
     pub(crate) fn set_query_log(&self, log: Option<&Arc<QueryLog>>) {
         let log = log.map(Arc::downgrade).unwrap_or_default();
         *self
@@ -353,7 +353,7 @@ impl DnsMetrics {
         self.lists.encode(|place| self.list_hits(place), encoder)
     }
 
-    /// Lists in force.
+    /// The report of the lists in force.
     pub(crate) fn lists_report(&self) -> ListsReport {
         self.lists.report(|place| self.list_hits(place))
     }

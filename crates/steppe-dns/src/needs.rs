@@ -14,7 +14,7 @@ use crate::siphash::SipKey;
 use crate::sizes::TableSizes;
 use crate::worker::{DatagramListener, WorkerState};
 
-/// Bytes that do not depend on what is in files.
+/// Bytes that do not depend on the contents of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FixedBytes {
     /// The cache, `dns.cache.bytes`.
@@ -27,22 +27,22 @@ pub struct FixedBytes {
     pub shared: usize,
 }
 
-/// Bytes of what was read of files.
+/// Bytes of the contents of files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FilesBytes {
     /// Domain lists, while they are read.
     pub lists: u64,
     /// Hosts files and records, while they are read.
     pub hosts: u64,
-    /// Fetched files that a start leaves out: list, file, and why.
+    /// Fetched files that a start leaves out: list, file, and reason.
     pub left_out: Vec<(String, PathBuf, WhyLeftOut)>,
 }
 
-/// Bytes of a cache that nobody asks.
+/// Bytes of the cache of a forwarder without clients.
 const CACHE_BYTES_IDLE: usize = 0;
 
 impl FixedBytes {
-    /// Those of a configuration, for so many workers below a budget.
+    /// The bytes of a configuration, for so many workers and this budget.
     #[must_use]
     pub fn of(config: &Forwarder, workers: usize, budget_bytes: u64) -> Self {
         if !config.is_asked() {
@@ -62,7 +62,7 @@ impl FixedBytes {
         }
     }
 
-    /// Tables of all of so many workers.
+    /// Bytes of the tables of so many workers, shared ones included.
     #[must_use]
     pub fn tables(&self, workers: usize) -> usize {
         workers * self.worker + self.shared
@@ -72,7 +72,7 @@ impl FixedBytes {
 /// Reads the files of a configuration as a start does, charged to `account`: broken lines are logged.
 ///
 /// # Errors
-/// What is wrong, and the key that says so.
+/// The error, and the key of the configuration that it belongs to.
 pub fn check_files(
     config: &Forwarder,
     account: &Account,

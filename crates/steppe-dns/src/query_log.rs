@@ -24,27 +24,27 @@ pub(crate) struct QueryLog {
     pub(crate) top: ShownNames,
 }
 
-/// What became of a query.
+/// The source of a query's response, for its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Nothing that is said below, by then.
+    /// None of those below: the query is refused, or was not decided yet.
     Refused,
-    /// It was answered here: a name of special use.
+    /// The forwarder itself: records of hosts or of a rule, or a special-use name.
     Local,
     Blocked,
-    /// From the cache.
+    /// The cache.
     Hit,
-    /// From the cache, past its time.
+    /// The cache, with a stale response.
     Stale,
-    /// The cache knew that servers had failed.
+    /// The cache, with a failure of servers.
     Failure,
-    /// It is one too many of its zone.
+    /// A limit that the query exceeded: that of its zone, or of a rule.
     Limited,
-    /// Servers were asked, or had been.
+    /// Servers, asked for this query or for an identical one in flight.
     Forwarded,
 }
 
-/// What a line says.
+/// The values of a line.
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) client: Client,
@@ -53,7 +53,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) rcode: Rcode,
     pub(crate) decision: Decision,
     pub(crate) upstream: Option<&'a str>,
-    /// What a rule has it called.
+    /// Tag of the rule whose `log` applies.
     pub(crate) tag: Option<&'a str>,
     pub(crate) took: Duration,
 }
@@ -62,7 +62,7 @@ impl QueryLog {
     /// Opens the file for so many workers.
     ///
     /// # Errors
-    /// When it can't be opened.
+    /// The file can't be opened.
     pub(crate) fn open(config: &config::QueryLog, workers: usize) -> io::Result<Self> {
         let lines = LineLog::open_named("query log", config.destination.clone(), workers)?;
         Ok(Self {
@@ -97,7 +97,7 @@ impl Entry<'_> {
         clock: &Now<'_>,
     ) {
         let mut text = Text(line);
-        // A line without room says so itself.
+        // `LogLine` itself notes that it is out of room.
         let _ = match format {
             config::QueryLogFormat::Text => self.text(&mut text, clock),
             config::QueryLogFormat::Json => self.json(&mut text, clock),
@@ -145,7 +145,7 @@ impl Entry<'_> {
         write!(out, ",\"us\":{}}}", self.took.as_micros())
     }
 
-    /// The name as zone files have it: whatever is not printable is written by its number.
+    /// Writes the name as in zone files: bytes that can't be printed are written as numbers.
     fn name(&self, out: &mut impl fmt::Write) -> fmt::Result {
         match Name::from_wire(self.question.qname) {
             Ok(name) => write!(out, "{name}"),
@@ -154,10 +154,10 @@ impl Entry<'_> {
     }
 }
 
-/// A line as formatting writes to it.
+/// A line as the target of formatting.
 struct Text<'a, 'b>(&'a mut LogLine<'b>);
 
-/// The inside of a string of JSON.
+/// The inside of a JSON string.
 struct Quoted<'a, 'b, 'c>(&'a mut Text<'b, 'c>);
 
 impl fmt::Write for Text<'_, '_> {
@@ -184,7 +184,7 @@ impl fmt::Write for Quoted<'_, '_, '_> {
 }
 
 impl Text<'_, '_> {
-    /// RFC 3339, with milliseconds.
+    /// Writes the time as in RFC 3339, with milliseconds.
     fn time(&mut self, now: &Now<'_>) {
         let mut millis = *b".000Z";
         digits(&mut millis[1..4], now.millis.into());

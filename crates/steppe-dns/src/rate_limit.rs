@@ -1,7 +1,7 @@
-//! What one client's network, or one zone, may have of the forwarder in a second.
+//! Rate limits of clients' networks, of zones, and of rules.
 //!
-//! Invariant: the tables have a fixed size, each question costs the same few steps, and nothing allocates,
-//! whatever is asked. All workers count together: a client whose sockets are spread over them gets no
+//! Invariant: the tables have a fixed size, each query costs the same few steps, and nothing allocates,
+//! whatever clients ask. All workers count together: a client whose sockets are spread over them gets no
 //! multiple of its rate.
 
 mod buckets;
@@ -28,35 +28,35 @@ pub struct RateLimiter {
     clients: Buckets,
     /// Bytes of responses on datagrams, by network.
     bytes: Buckets,
-    /// Networks that have shown that their address is theirs.
+    /// Networks that have proven their address.
     proven: Buckets,
     /// Questions that were asked of servers, by zone.
     misses: Buckets,
-    /// The same for names that look like data.
+    /// Questions that were asked of servers for names that look like data, by zone.
     encoded: Buckets,
-    /// Zones of which the log has told.
+    /// Zones that were logged.
     reported: Buckets,
-    /// Queries that a rule is for, by rule, and by network where it says so.
+    /// Queries that match a rule with a limit: by rule, or by rule and network.
     rules: Buckets,
 }
 
-/// Whether a question may be asked of servers.
+/// The decision about a question that is to be asked of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miss {
-    /// It may.
+    /// The question may be asked.
     Within,
-    /// Too many of its zone were asked in this second: a flood of random subdomains.
+    /// Too many questions of its zone in this second: a flood of random subdomains.
     Flood(Report),
-    /// Too many of its zone that look like data: a tunnel.
+    /// Too many questions of its zone whose names look like data: a tunnel.
     Tunnel(Report),
 }
 
-/// Whether the log is to tell.
+/// The need to log a zone that is beyond its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
-    /// It is the first of its zone for some time.
+    /// The zone was not logged for some time, and is to be.
     Due,
-    /// It was told.
+    /// The zone was logged already, or too many zones were.
     NotDue,
 }
 
@@ -64,8 +64,8 @@ impl RateLimiter {
     /// Bytes of the tables.
     pub const BYTES: usize = 7 * Buckets::BYTES;
 
-    /// Empty tables. `hash_key` is to be random and secret, so that nobody chooses whom they share a
-    /// bucket with.
+    /// Empty tables. `hash_key` has to be random and secret, so that no client can choose another one to share
+    /// its bucket with.
     #[must_use]
     pub fn new(hash_key: SipKey, start: Instant) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl RateLimiter {
         }
     }
 
-    /// A client asks. [`Verdict::Beyond`] its network's queries of this second.
+    /// Counts a query of a client. [`Verdict::Beyond`]: above `client_qps` of its network.
     pub fn query(&self, client: IpAddr, limits: &Limits, now: Instant) -> Verdict {
         let Some(per_second) = limits.client_qps.map(NonZeroU32::get) else {
             return Verdict::Within;
@@ -91,8 +91,8 @@ impl RateLimiter {
             .take(hash, Rate { per_second }, 1, self.us(now))
     }
 
-    /// A client asks what a rule is for, of this number. [`Verdict::Beyond`] what the rule lets pass in this
-    /// second. Rules that have changed places by a reload go on with each other's second.
+    /// Counts a client's query that matches the rule of this number. [`Verdict::Beyond`]: above the rule's rate.
+    /// Rules that have changed places by a reload go on with each other's counts.
     pub fn rule(&self, (number, rate): (usize, RuleRate), client: IpAddr, now: Instant) -> Verdict {
         let mut hash = SipHash13::new(&self.hash_key);
         hash.write(&number.to_le_bytes());
@@ -105,7 +105,7 @@ impl RateLimiter {
             .take(hash.finish(), Rate { per_second }, 1, self.us(now))
     }
 
-    /// A client's address is its own: it has repeated a cookie, or what came over a connection.
+    /// Notes that a client has proven its address: by a cookie, or by a connection.
     pub fn prove(&self, client: IpAddr, limits: &Limits, now: Instant) {
         if limits.unproven_bytes_per_s.is_some() {
             let us = us(PROVEN_FOR);
@@ -113,8 +113,8 @@ impl RateLimiter {
         }
     }
 
-    /// A datagram of `len` bytes is about to go to a client. [`Verdict::Beyond`] what a network may get
-    /// that may not have asked for it.
+    /// Counts a datagram of `len` bytes to a client. [`Verdict::Beyond`]: above `unproven_bytes_per_s` of a network
+    /// that has not proven its address.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn response(&self, client: IpAddr, len: usize, limits: &Limits, now: Instant) -> Verdict {
         let Some(per_second) = limits.unproven_bytes_per_s.map(NonZeroU32::get) else {
@@ -128,7 +128,7 @@ impl RateLimiter {
         self.bytes.take(hash, Rate { per_second }, len, now_us)
     }
 
-    /// A question is about to be asked of servers.
+    /// Counts a question that is about to be asked of servers, for the zone of its name.
     pub fn miss(&self, name: &Name, limits: &Limits, now: Instant) -> (Miss, Looks) {
         let cut = cut(name);
         let looks = match cut.looks_encoded() {
@@ -156,7 +156,7 @@ impl RateLimiter {
         if self.reported.is_marked(hash, quiet, now_us) {
             return Report::NotDue;
         }
-        // Who floods many zones fills no log.
+        // A flood of many zones must not fill the log.
         let rate = Rate {
             per_second: ZONE_REPORTS_PER_S_MAX,
         };
@@ -169,8 +169,8 @@ impl RateLimiter {
         }
     }
 
-    /// The hash of a client's network: what one customer of a provider has at least, and where a sender
-    /// of forged addresses finds others that are as good as one.
+    /// The hash of a client's network (/24, /56): one customer of a provider has at least that, and forged source
+    /// addresses within it would serve an attacker equally.
     fn network(&self, client: IpAddr) -> u64 {
         let mut hash = SipHash13::new(&self.hash_key);
         hash_network(&mut hash, client);
@@ -196,12 +196,12 @@ fn hash_network(hash: &mut SipHash13, client: IpAddr) {
     }
 }
 
-/// What a name looks like.
+/// The look of a name: plain, or like encoded data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Looks {
-    /// A name.
+    /// A plain name.
     Plain,
-    /// Data in a name.
+    /// Data that is carried in a name.
     Encoded,
 }
 

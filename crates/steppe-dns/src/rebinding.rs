@@ -1,7 +1,8 @@
-//! Addresses that a public name should not have: with one, a web page reaches into its reader's network.
+//! DNS rebinding: private addresses that a public name should not have, by which a web page reaches into its
+//! reader's network.
 //!
 //! Covered are A, AAAA, addresses of IPv4 inside of those of IPv6, and the address hints of SVCB and HTTPS
-//! (RFC 9460 §7.3). Non-goals: which names and upstreams may have such addresses, which is configuration.
+//! (RFC 9460 §7.3). Non-goals: exceptions for names and upstreams, which are up to the configuration.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -37,7 +38,8 @@ where
         .find(|address| is_private(*address))
 }
 
-/// RFC 9460 §2.2: a priority, a name that is not compressed, then keys with values.
+/// The first private address among the hints of an SVCB record. RFC 9460 §2.2: its data is a priority, a name that
+/// is not compressed, then keys with values.
 fn in_hints(rdata: &[u8]) -> Option<IpAddr> {
     const IPV4_HINT: u16 = 4;
     const IPV6_HINT: u16 = 6;
@@ -62,7 +64,7 @@ fn in_hints(rdata: &[u8]) -> Option<IpAddr> {
     None
 }
 
-/// Whether an address is of a private network, of this host, or of nobody.
+/// True if an address is of a private network or of this host, link-local, unspecified or broadcast.
 #[must_use]
 pub fn is_private(address: IpAddr) -> bool {
     match address {

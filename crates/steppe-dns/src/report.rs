@@ -1,4 +1,4 @@
-//! What a forwarder that runs tells its operators.
+//! The report of a running forwarder for its operators.
 
 use std::fmt::Display;
 
@@ -14,10 +14,10 @@ pub use crate::top_names::TopName;
 /// A number and what it counts.
 pub type Count = (&'static str, u64);
 
-/// What the forwarder is, and what it has counted.
+/// The state of the forwarder, and its counts.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Where clients ask.
+    /// Addresses of listeners.
     pub listeners: Vec<String>,
     /// Bytes of the cache.
     pub cache_bytes: usize,
@@ -26,52 +26,52 @@ pub struct Report {
     /// Domain lists.
     pub lists: ListsReport,
     /// The names that were asked for most since the query log was opened, the most first. `None`: there is no
-    /// query log, and nobody keeps what clients ask for.
+    /// query log, and names are not counted.
     pub top_names: Option<Vec<TopName>>,
-    /// Since the start.
+    /// Counts since the start.
     pub totals: Totals,
 }
 
 /// A group of servers.
 #[derive(Debug, Clone)]
 pub struct UpstreamReport {
-    /// Its name.
+    /// Name of the upstream.
     pub name: String,
-    /// Which server is asked when, as the configuration says it.
+    /// Order in which servers are asked, as the configuration writes it.
     pub policy: &'static str,
-    /// Its servers.
+    /// Servers of the upstream.
     pub servers: Vec<ServerReport>,
 }
 
 /// Domain lists in force.
 #[derive(Debug, Clone, Default)]
 pub struct ListsReport {
-    /// Each.
+    /// Each list.
     pub lists: Vec<ListReport>,
-    /// Bytes of their index.
+    /// Bytes of the index of all lists.
     pub bytes: usize,
-    /// Seconds since 1970 when their files were read: one changes, all are read.
+    /// Time at which all files were read, in seconds since 1970: when one changes, all are read again.
     pub read_at: u64,
-    /// Why the last try to read them since has failed.
+    /// Error of the last try to read them since.
     pub error: Option<String>,
 }
 
 /// A domain list.
 #[derive(Debug, Clone)]
 pub struct ListReport {
-    /// Its name.
+    /// Name of the list.
     pub name: String,
-    /// Its rules.
+    /// Rules of the list.
     pub rules: u64,
     /// Lines with rules of a kind that is not supported.
     pub unsupported: u64,
     /// Lines that no syntax knows.
     pub malformed: u64,
-    /// Queries whose rule matched by it.
+    /// Queries whose rule matched by the list.
     pub hits: u64,
-    /// Why a fetched file of it is not in force. `None`: all are.
+    /// Reason why a fetched file of the list is not in force. `None`: all are.
     pub left_out: Option<WhyLeftOut>,
-    /// Why it could not be fetched the last time, or came and was refused.
+    /// Error of the last fetch, or the reason why the fetched list was refused.
     pub error: Option<String>,
 }
 
@@ -80,21 +80,21 @@ pub struct ListReport {
 pub struct Totals {
     /// Queries of clients, by transport.
     pub queries: Vec<Count>,
-    /// Responses to them, by response code.
+    /// Responses to clients, by response code.
     pub responses: Vec<Count>,
-    /// What the cache had for them.
+    /// Lookups of the cache, by result.
     pub lookups: Vec<Count>,
-    /// What became of them otherwise.
+    /// Other outcomes of queries.
     pub events: Vec<Count>,
-    /// Clients' connections that did not come to their end.
+    /// Client connections that were refused, closed for others, or that failed, by reason.
     pub connections: Vec<Count>,
-    /// What was beyond a limit.
+    /// Queries and responses above a limit, by limit.
     pub limited: Vec<Count>,
     /// Queries to servers, by transport.
     pub upstream_queries: Vec<Count>,
-    /// What went wrong with servers.
+    /// Problems with servers, by kind.
     pub upstream_trouble: Vec<Count>,
-    /// The cache.
+    /// Counts of the cache.
     pub cache: ShardStats,
 }
 

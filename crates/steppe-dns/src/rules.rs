@@ -1,8 +1,8 @@
 //! Domain lists, a million names in a few bytes each, and rules of the configuration.
 //!
-//! `syntax` reads lines of lists, `builder` collects what they say, `index` answers. ADR 0021 has the
-//! layout. `program` is the rules of the configuration, compiled: which of them decides, by its `names`
-//! among other things, and which have `settings`.
+//! `syntax` reads lines of lists, `builder` collects their rules, `index` finds the lists that a name is on. ADR
+//! 0021 has the layout. `program` has the rules of the configuration, compiled: it finds the rule that decides, by
+//! `names` and `pattern` among other things, and the rules whose `settings` apply.
 
 mod builder;
 mod index;

@@ -1,9 +1,9 @@
 //! One worker of the forwarder: opens listeners, changes snapshots, and shuts down without a query lost.
 //!
-//! `state` is what all its tasks work on. `decide` answers a client's query or lets its client wait
-//! (`clients`); `asking` asks servers (`upstream`, `carriers`), `received` reads what they say, and
-//! `complete` answers who waits. `datagrams`, `streams` (with `client_stream`), `streams_upstream` and
-//! `timer` are the tasks.
+//! All tasks work on `state`. `decide` answers a client's query or lets its client wait (`clients`); `asking`
+//! sends queries to servers (`upstream`, `carriers`), `received` handles their responses, and `complete` answers
+//! the clients that wait. `datagrams`, `streams` (with `client_stream`), `streams_upstream` and `timer` are the
+//! tasks.
 
 mod addresses;
 mod askers;
@@ -73,15 +73,15 @@ struct Open {
 }
 
 enum Socket {
-    /// With its number.
+    /// A UDP listener, and its number in the state.
     Udp(Rc<DatagramListener>, u32),
     Stream(Rc<StreamListener>),
 }
 
-/// How often it is looked whether clients still wait, while a worker or a listener ends.
+/// Interval at which a worker or a listener that ends checks for clients that still wait.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How long clients of a listener that a reload closes may wait for their answers.
+/// Time for which clients of a listener that a reload closes may wait for their answers.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Serves on one worker until the node has drained.
@@ -100,7 +100,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut intake: Intake) -> Drained {
                 if let Some(serving) = &mut serving {
                     serving.change_over(change.next, change.sockets).await;
                 }
-                // Who asked may have stopped waiting.
+                // The sender of the change may have stopped waiting.
                 let _ = change.done.send(());
             }
         }
@@ -127,16 +127,16 @@ async fn receive_wakes(state: Handle, mut wakes: mpsc::Receiver<Wake>) {
 struct Serving {
     state: Handle,
     open: Vec<Open>,
-    /// Its timer, and who hears of other workers.
+    /// The tasks of the timer, and of wakes from other workers.
     tasks: [AbortHandle; 2],
     worker: Rc<Worker>,
-    /// Whose turn it is among handshakes.
+    /// Scheduler of the TLS handshakes of all listeners.
     turns: Rc<HandshakeScheduler>,
-    /// Others of the process find it.
+    /// Registration of the state for queries from within the process.
     _here: in_process::Installed,
 }
 
-/// What a listener's socket is known by, whatever is spoken on it.
+/// The identity of a listener's socket, whatever its protocol.
 type Key = (SocketAddr, SocketKind);
 
 impl Socket {
@@ -149,7 +149,7 @@ impl Socket {
 }
 
 impl Serving {
-    /// `None`: without random numbers nothing is served.
+    /// Begins to serve. `None`: the system has no random numbers, without which nothing is served.
     fn begin(worker: &Rc<Worker>, snapshot: &Arc<Snapshot>, intake: &mut Intake) -> Option<Self> {
         let state = WorkerState::new(worker.index, Arc::clone(snapshot), intake)?;
         let wakes = intake.wakes.take()?;
@@ -191,7 +191,7 @@ impl Serving {
         self.close(go).await;
     }
 
-    /// Opens a listener, if it is new.
+    /// Opens a UDP listener, if it is new.
     fn open_datagrams(
         &mut self,
         address: SocketAddr,
@@ -209,7 +209,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Opens a listener; one that is open already takes the settings over.
+    /// Opens a TCP listener; one that is open already takes the settings over.
     fn open_streams(
         &mut self,
         address: SocketAddr,
@@ -236,11 +236,11 @@ impl Serving {
         Ok(())
     }
 
-    /// Takes what has come to listeners, and no more.
+    /// Stops listeners: takes the datagrams and connections that have come to them, and no more.
     async fn stop(&self, open: &mut [Open]) {
         for Open { socket, task } in open {
             task.abort();
-            // It lets go of its socket.
+            // The task releases its socket.
             let _ = task.await;
             match socket {
                 Socket::Udp(listener, number) => serve_rest(&self.state, listener, *number),
@@ -249,7 +249,7 @@ impl Serving {
         }
     }
 
-    /// Closes listeners when what came to them is answered.
+    /// Closes listeners when the queries that came to them are answered.
     async fn close(&self, mut go: Vec<Open>) {
         self.stop(&mut go).await;
         let numbers = go.iter().filter_map(|open| match open.socket {
@@ -263,7 +263,7 @@ impl Serving {
                 sleep(LOOK_EVERY).await;
             }
         };
-        // Those who still wait then have asked servers that do not answer.
+        // Clients that still wait by then wait for servers that do not answer.
         let _ = timeout(CLOSE_TIME_MAX, answered).await;
         let listeners = &mut self.state.borrow_mut().listeners;
         for number in numbers {
@@ -277,7 +277,7 @@ impl Serving {
         let waiting = self.state.borrow().in_flight();
         let is_over = || {
             let state = self.state.borrow();
-            // Other workers' clients may wait for what this one asks.
+            // Clients of other workers may wait for questions that this worker asks.
             state.in_flight() == 0 && !state.exchanges.are_awaited() && state.connections.is_empty()
         };
         let stopped = self.worker.drain.reached(Phase::Stopped);

@@ -1,8 +1,7 @@
 //! The command line.
 //!
-//! Invariant: the exit code is the verdict, and the same for every command that judges; what is
-//! wrong with the call or a file is 2, with everything that is wrong named. Left out: deciding
-//! anything, which is the library's.
+//! Invariant: the exit code is that of the verdict, the same for every command that judges. A wrong call or
+//! a wrong file exits with 2, and every mistake in it is named. Left out: judging, which is the library's.
 
 mod runs;
 mod soak;
@@ -290,33 +289,32 @@ fn explain(folder: &Path, metric: &str) -> u8 {
     }
 }
 
-/// Says a line, in which names of others are made harmless.
+/// Prints a line, with the control characters of foreign names escaped.
 fn say(text: &str) {
     print(&escape::terminal(text));
 }
 
-/// Prints a report, which is escaped already. A pipe that nobody reads any more ends the program's
-/// interest, not with a panic.
+/// Prints a report, which is escaped already. A closed pipe is ignored, where `println!` would panic.
 fn print(text: &str) {
     _ = writeln!(io::stdout(), "{text}");
 }
 
-/// Says what is wrong where there is no error to tell it.
+/// Prints an error message to stderr.
 fn complain(text: &str) {
     _ = writeln!(io::stderr(), "{}", complaint(text));
 }
 
-/// A target's last words may have several lines.
+/// The text of an error message, escaped. Line breaks are kept, since a target's last output may have some.
 fn complaint(text: &str) -> String {
     format!("error: {}", escape::terminal_lines(text))
 }
 
-/// Says an error with its causes; the exit code of a wrong call.
+/// Prints an error with its causes. Returns the exit code of a wrong call.
 fn failed(error: &dyn std::error::Error) -> u8 {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        // Some say what their cause said, and more.
+        // Some errors have the text of their cause in their own.
         if text.contains(&cause.to_string()) {
             break;
         }
@@ -331,7 +329,7 @@ fn is_colored(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-/// Wrong arguments, a wrong scenario, a folder that can't be used.
+/// Exit code for wrong arguments, a wrong scenario, or a folder that can't be used.
 const USAGE_EXIT: u8 = 2;
 
 const AFTER_HELP: &str = "\

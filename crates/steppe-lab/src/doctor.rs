@@ -1,7 +1,7 @@
-//! `doctor`: what this machine lets the lab see, what each lack costs a verdict, how to mend it.
+//! `doctor`: measurements that this machine allows, the cost of each missing one for a verdict, and its remedy.
 //!
-//! Nothing is concluded from version numbers: a child is started the way a target is, in a control
-//! group of its own, and everything is tried on it.
+//! Nothing is concluded from version numbers: a child process is started like a target, in a control group of its
+//! own, and every measurement is tried on it.
 
 mod machine;
 
@@ -18,7 +18,7 @@ use crate::record::{Capability, Machine};
 
 pub use machine::machine;
 
-/// How to print.
+/// Output format of `doctor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For people.
@@ -27,17 +27,17 @@ pub enum Format {
     Json,
 }
 
-/// Everything that can be tried.
+/// Capabilities of the lab on this machine: measurements of a target, and conditions of the machine.
 pub fn examine() -> Vec<Capability> {
     let mut capabilities = of_a_target();
     capabilities.extend(machine::surroundings());
     capabilities
 }
 
-/// Prints what was found.
+/// Prints the machine and its capabilities.
 ///
 /// # Errors
-/// When it can't be written.
+/// When `out` can't be written.
 pub fn print(
     machine: &Machine,
     capabilities: &[Capability],
@@ -100,7 +100,7 @@ fn table(capabilities: &[Capability], columns: u16) -> String {
     table.trim_fmt()
 }
 
-/// Tried on a child.
+/// Capabilities for a target, tried on a child process.
 fn of_a_target() -> Vec<Capability> {
     let grouped = own_group("doctor")
         .map_err(|error| error.to_string())
@@ -127,7 +127,7 @@ fn of_a_target() -> Vec<Capability> {
     capabilities
 }
 
-/// A child that does nothing until it is dropped; then its group goes too.
+/// A child process to try measurements on. Dropped, it is killed, and its control group removed.
 struct Patient {
     child: Child,
     group: Option<Group>,
@@ -145,7 +145,7 @@ impl Patient {
             .spawn()
             .ok()?;
         let mut patient = Self { child, group };
-        // It says when it is where it should be, or ends.
+        // The child prints a line once it is in its control group, or ends.
         let output = patient.child.stdout.take()?;
         let read = BufReader::new(output).read_line(&mut String::new());
         matches!(read, Ok(1..)).then_some(patient)
@@ -166,7 +166,7 @@ impl Patient {
 
 impl Drop for Patient {
     fn drop(&mut self) {
-        // It has ended already where it could not be started.
+        // A child that could not join its group has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -204,7 +204,7 @@ mod tests {
             assert!(!it.detail.is_empty(), "{it:?}");
             assert!(!it.lost.is_empty(), "{it:?}");
         }
-        // Whatever else is refused: a child of one's own may be looked at.
+        // A process may always read these of its own child.
         for name in ["processes", "rss", "cpu", "open_files"] {
             assert!(
                 capabilities

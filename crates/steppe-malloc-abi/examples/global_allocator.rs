@@ -1,7 +1,7 @@
 //! A Rust program with steppe-malloc as its allocator.
 //!
-//! `work` (or nothing) allocates in several threads and prints what it computed; `exhaust` asks for
-//! memory until there is none, and ends as any Rust program does then.
+//! `work` (or nothing) allocates in several threads and prints its result; `exhaust` allocates
+//! until memory runs out, and ends as any Rust program does then.
 
 use std::collections::BTreeMap;
 

@@ -3,11 +3,11 @@
 //! C17 7.22.3, C23 7.24.3 (`free_sized`), POSIX.1-2017; where these leave a choice, glibc 2.36:
 //! `realloc(pointer, 0)` frees and returns null, and a size above `PTRDIFF_MAX` is refused.
 //!
-//! Functions that other allocators and tools (valgrind) often lack call those that they have by the dynamic symbol: a
-//! block then comes from the same allocator that its program frees it by.
+//! Functions that other allocators and tools (valgrind) often lack call the basic ones by the dynamic symbol: a block
+//! then comes from the same allocator that its program frees it by.
 //!
-//! Invariant: null comes with `errno` = `ENOMEM` or `EINVAL`, and whoever does not return an error
-//! through `errno` leaves it as it was.
+//! Invariant: null comes with `errno` = `ENOMEM` or `EINVAL`, and a function that does not return an error through
+//! `errno` leaves it as it was.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -23,7 +23,7 @@ const SIZE_MAX: usize = isize::MAX.unsigned_abs();
 /// C17 7.22.3.4.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
-    // A size above `PTRDIFF_MAX` is refused there, and `errno` set: a check here would cost a frame.
+    // `raw` refuses a size above `PTRDIFF_MAX` and sets `errno`: a check here would cost a frame.
     raw::allocate(size).cast()
 }
 
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn posix_memalign(
     0
 }
 
-/// As `aligned_alloc`, of the BSDs. Like glibc's, it rounds the alignment up to a power of two.
+/// `aligned_alloc` of the BSDs. Like glibc's, it rounds the alignment up to a power of two.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     match align.checked_next_power_of_two() {
@@ -140,7 +140,7 @@ pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     }
 }
 
-/// How many bytes of the block may be used: what was asked for, or more.
+/// Bytes of the block that may be used: at least the requested ones.
 ///
 /// # Safety
 /// As [`free`].
@@ -182,9 +182,9 @@ extern "C" fn memalign_in_force(align: usize, size: usize) -> *mut c_void {
     jump_to!("memalign")
 }
 
-/// The block, or null when there is no memory for it. `align` is a power of two.
+/// Allocates a block, null when there is no memory for it. `align` is a power of two.
 pub fn aligned(align: usize, size: usize) -> *mut u8 {
-    // Their sum bounds what any layout of the block can take.
+    // The sum bounds the bytes of any layout of the block.
     let fits = size <= SIZE_MAX && align <= SIZE_MAX - size;
     if fits {
         raw::allocate_aligned(align, size)

@@ -1,7 +1,7 @@
-//! `dlopen` without `RTLD_DEEPBIND`, so that opened libraries meet the same `malloc` as their program.
+//! `dlopen` without `RTLD_DEEPBIND`, so that opened libraries use the same `malloc` as their program.
 //!
-//! A library that is opened with that flag looks symbols up in itself and in what it is linked to before it looks in
-//! the program (dlopen(3)). The C library is among these, so its `malloc` is found there, not ours, and blocks that pass
+//! A library that is opened with that flag looks symbols up in itself and in its dependencies before it looks in the
+//! program (dlopen(3)). The C library is among these, so its `malloc` is found there, not ours, and blocks that pass
 //! between the library and the program are freed by another allocator than they came from. PHP opens its extensions so.
 //!
 //! The C library finds the caller of `dlopen` by the return address: its `RUNPATH`, `$ORIGIN` and namespace. So the
@@ -26,13 +26,13 @@ struct Next {
 /// The next `dlopen`, once it was looked up.
 static FUNCTION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Looked up at the first call, which is one that may allocate and wait for the dynamic linker's lock itself.
+/// Looks `dlopen` up at the first call, which may itself allocate and wait for the dynamic linker's lock.
 extern "C" fn next() -> Next {
     let mut function = FUNCTION.load(Ordering::Relaxed);
     if function.is_null() {
         // SAFETY: the name ends with a nul.
         function = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
-        // Threads that ask at once find the same.
+        // Threads that look it up at once find the same.
         FUNCTION.store(function, Ordering::Relaxed);
     }
     let removed = match start::keeps_deep_binding() {

@@ -1,6 +1,6 @@
 //! The calling thread's `errno`.
 
-/// What `errno` holds now.
+/// The value of `errno`.
 pub fn read() -> i32 {
     // SAFETY: the C library returns the address of this thread's `errno`, valid while it runs.
     unsafe { *libc::__errno_location() }
@@ -8,6 +8,6 @@ pub fn read() -> i32 {
 
 /// Sets `errno`.
 pub fn set(value: i32) {
-    // SAFETY: as in `read`; nobody else writes to this thread's `errno`.
+    // SAFETY: as in `read`; no other thread writes to this thread's `errno`.
     unsafe { *libc::__errno_location() = value }
 }

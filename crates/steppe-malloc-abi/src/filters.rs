@@ -1,8 +1,8 @@
 //! `prctl`, by which programs announce filters of system calls: the library makes no further calls that they may forbid.
 //!
-//! A process that is no administrator's has to give up new privileges before it installs a filter (seccomp(2)), whichever
-//! call installs it, and programs do so in any case. A thread that is started later, or a file that is opened, may be
-//! the end of the process; one that runs already makes the calls of any program: `madvise`, `munmap` and `futex`.
+//! A process without CAP_SYS_ADMIN has to set `no_new_privs` before it installs a filter (seccomp(2)), whichever call
+//! installs it, and programs do so in any case. A thread that is started later, or a file that is opened, may be the
+//! end of the process; one that runs already makes the calls of any program: `madvise`, `munmap` and `futex`.
 
 use core::ffi::{c_int, c_ulong};
 
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn prctl(
     if matches!(option, libc::PR_SET_NO_NEW_PRIVS | libc::PR_SET_SECCOMP) {
         raw::expect_filters();
     }
-    // SAFETY: the caller promises what the call asks for.
+    // SAFETY: the caller keeps the contract of prctl(2).
     let returned = unsafe { libc::syscall(libc::SYS_prctl, option, second, third, fourth, fifth) };
     c_int::try_from(returned).unwrap_or(-1)
 }

@@ -1,14 +1,14 @@
-//! Look-up of glibc's own `free`, which blocks of its `malloc` are handed to.
+//! Look-up of glibc's own `free`, for blocks of its `malloc`.
 //!
-//! Another allocator of the process may export glibc's inner names too, so the function has to be in the same library as
-//! one that no allocator has. Where it is not, blocks of glibc are reported as anybody's.
+//! Another allocator of the process may export glibc's inner names too, so the function has to be in the same library
+//! as one that no allocator has. Otherwise blocks of glibc are reported like any foreign pointer.
 
 use core::ffi::{c_int, c_void};
 use core::slice;
 
 use steppe_malloc::foreign;
 
-/// While the library is loaded: within a request for memory the dynamic linker's lock may not be waited for.
+/// Runs while the library is loaded: a request for memory must not wait for the dynamic linker's lock.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
@@ -17,13 +17,13 @@ extern "C" fn at_load() {
     // SAFETY: reads a number.
     let is_static = unsafe { libc::getauxval(libc::AT_BASE) } == 0;
     if is_static {
-        // Its own malloc is not linked, and no library follows.
+        // A static program has no malloc of glibc's, and no library to find it in.
         return;
     }
     let names = [c"__libc_free", c"gnu_get_libc_version"];
     // SAFETY: the name ends with a nul.
     let mut found = names.map(|name| unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) });
-    // SAFETY: the function takes what it is given, as long as the call lasts.
+    // SAFETY: the callback gets `found`, which outlives the call.
     let are_together = unsafe { libc::dl_iterate_phdr(Some(has_both), (&raw mut found).cast()) };
     if are_together == 1 {
         // SAFETY: glibc has exported its `free` by this name since 2.0.

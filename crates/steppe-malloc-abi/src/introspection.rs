@@ -1,4 +1,4 @@
-//! What glibc's `<malloc.h>` tells and tunes: real figures in glibc's shapes.
+//! Statistics and tuning of glibc's `<malloc.h>`: real figures in glibc's structures.
 //!
 //! malloc_trim(3), mallinfo(3), malloc_info(3), malloc_stats(3), mallopt(3). Figures that have no
 //! counterpart here (bins, arenas) are 0, and so is the answer of `mallopt` to such parameters.
@@ -15,13 +15,13 @@ use crate::text::{Descriptor, Line, Stream};
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Mallinfo2 {
-    /// Mapped, but for blocks with a mapping of their own.
+    /// Bytes mapped, but for blocks with a mapping of their own.
     pub arena: usize,
     /// Free blocks: not counted.
     pub ordblks: usize,
     /// Free blocks in fast bins: there are none.
     pub smblks: usize,
-    /// Blocks with a mapping of their own: not counted, 1 stands for some.
+    /// Blocks with a mapping of their own: not counted, 1 stands for any number above 0.
     pub hblks: usize,
     /// Bytes of blocks with a mapping of their own.
     pub hblkhd: usize,
@@ -29,19 +29,20 @@ pub struct Mallinfo2 {
     pub usmblks: usize,
     /// Bytes in fast bins: there are none.
     pub fsmblks: usize,
-    /// Handed out, but for blocks with a mapping of their own.
+    /// Bytes handed out, but for blocks with a mapping of their own.
     pub uordblks: usize,
-    /// Free and still resident.
+    /// Bytes free and still resident.
     pub fordblks: usize,
-    /// Free and given back by `malloc_trim`.
+    /// Bytes free that `malloc_trim` would give back.
     pub keepcost: usize,
 }
 
-/// glibc's `struct mallinfo`, whose fields are too narrow: what does not fit is the largest number.
+/// glibc's `struct mallinfo`, whose fields are too narrow: a larger figure becomes the largest
+/// `c_int`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Mallinfo {
-    /// As in [`Mallinfo2`], and so on.
+    /// See [`Mallinfo2`].
     pub arena: c_int,
     /// See [`Mallinfo2`].
     pub ordblks: c_int,
@@ -98,7 +99,7 @@ impl From<Mallinfo2> for Mallinfo {
     }
 }
 
-/// malloc_trim(3): gives back what is free. 1 when any memory went back. All of it goes, so `_pad`
+/// malloc_trim(3): gives free memory back. 1 when any memory went back. All of it goes, so `_pad`
 /// has no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
@@ -145,7 +146,7 @@ pub extern "C" fn malloc_stats() {
         ("mmap bytes       = ", stats.huge_bytes),
         ("max system bytes = ", stats.mapped_bytes_peak),
     ];
-    // Nobody hears of an error on standard error.
+    // An error on standard error can't be reported anywhere.
     let _ = stderr.write(b"steppe-malloc:\n");
     for (name, bytes) in rows {
         let line = Line::new().text(name).number(bytes, 12).text("\n");
@@ -153,7 +154,7 @@ pub extern "C" fn malloc_stats() {
     }
 }
 
-/// Android's parameters for giving memory back, which no others clash with.
+/// Android's parameters for giving memory back, which clash with no others.
 const M_DECAY_TIME: c_int = -100;
 const M_PURGE: c_int = -101;
 const M_PURGE_ALL: c_int = -104;

@@ -3,7 +3,7 @@
 //! The name is looked up when the program is linked or started, so the function is the program's own where it has one, or
 //! another allocator's.
 
-/// The body of a naked function that does what another does, with the same arguments; further ones are ignored there.
+/// The body of a naked function that jumps to another one, with the same arguments; further ones are ignored there.
 macro_rules! jump_to {
     ($name:literal) => {{
         #[cfg(target_arch = "x86_64")]

@@ -10,7 +10,7 @@ use steppe_malloc::{heap_profile, pressure, raw};
 use crate::errno;
 use crate::text::{Descriptor, Stream};
 
-/// Takes a piece of text that does not end with a 0.
+/// A callback for a piece of text without a 0 at its end.
 type TextSink = unsafe extern "C" fn(context: *mut c_void, text: *const c_char, len: usize);
 
 /// The figures of [`Stats`] as `struct steppe_malloc_stats`; fields are only ever appended.
@@ -57,7 +57,7 @@ pub extern "C" fn steppe_malloc_profile() -> *const c_char {
     name.as_ptr()
 }
 
-/// Changes the profile: 0, or -1 with `errno` = `EINVAL` for a name that is none.
+/// Changes the profile: 0, or -1 with `errno` = `EINVAL` for an unknown name.
 ///
 /// # Safety
 /// `name` is null or a string.
@@ -83,19 +83,20 @@ pub extern "C" fn steppe_malloc_trim() -> c_int {
     c_int::from(raw::trim())
 }
 
-/// Sets the most bytes that the allocator may hold; 0 takes the limit away.
+/// Sets the most bytes that the allocator may hold; 0 removes the limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_set_limit(bytes: usize) {
     pressure::set_limit(bytes);
 }
 
-/// Sets how many bytes it may hold before what is free is purged at once; 0 takes that away.
+/// Sets how many bytes it may hold before free memory is purged at once; 0 removes the soft limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_set_soft_limit(bytes: usize) {
     pressure::set_soft_limit(bytes);
 }
 
-/// Has an eventfd written to, once more than `bytes` are held; 0 takes that away. 0, or -1 with `errno` = `EBADF`.
+/// Has an eventfd written to, once more than `bytes` are held; 0 removes the watermark. 0, or -1 with `errno` =
+/// `EBADF`.
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_set_watermark(bytes: usize, eventfd: c_int) -> c_int {
     if pressure::set_watermark(bytes, eventfd) {
@@ -105,13 +106,13 @@ pub extern "C" fn steppe_malloc_set_watermark(bytes: usize, eventfd: c_int) -> c
     -1
 }
 
-/// For an event loop that is about to sleep. Cheap when there is nothing to do.
+/// Flushes the calling thread's bins, for an event loop that is about to sleep. Cheap when there is nothing to do.
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_on_idle() {
     raw::on_idle();
 }
 
-/// Whether the pointer is into memory that this allocator hands out: 1 or 0.
+/// 1 if the pointer is into memory that this allocator hands out, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_owns(pointer: *const c_void) -> c_int {
     c_int::from(raw::owns(pointer.cast()))
@@ -146,7 +147,7 @@ pub unsafe extern "C" fn steppe_malloc_stats_json(
     written(stats::write_json(&mut Callback { sink, context }))
 }
 
-/// Writes the same to a stream: 0, or -1 with the stream's error.
+/// Writes the JSON object to a stream: 0, or -1 with the stream's error.
 ///
 /// # Safety
 /// `stream` is open for writing.
@@ -155,14 +156,14 @@ pub unsafe extern "C" fn steppe_malloc_stats_json_file(stream: *mut libc::FILE) 
     written(stats::write_json(&mut Stream(stream)))
 }
 
-/// Writes the same to a file descriptor: 0, or -1 with `errno`.
+/// Writes the JSON object to a file descriptor: 0, or -1 with `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_stats_json_fd(descriptor: c_int) -> c_int {
     written(stats::write_json(&mut Descriptor(descriptor)))
 }
 
-/// Starts to sample who holds memory, a block each `mean_bytes` on the average; 0 stands for the usual
-/// number. 0, or -1 where stacks can't be walked.
+/// Starts a heap profile with a sample each `mean_bytes` on the average; 0 stands for the usual number. 0, or -1 where
+/// stacks can't be walked.
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_heap_profile_start(mean_bytes: usize) -> c_int {
     let mean_bytes = match mean_bytes {
@@ -176,7 +177,7 @@ pub extern "C" fn steppe_malloc_heap_profile_start(mean_bytes: usize) -> c_int {
     }
 }
 
-/// Takes no more samples; blocks that have one keep it.
+/// Takes no more samples; blocks that are samples stay so until they are freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_heap_profile_stop() {
     heap_profile::stop();

@@ -1,9 +1,8 @@
-//! What the compiler asks of a library without the standard library.
+//! The symbols that the compiler requires of a library without the standard library.
 //!
 //! Nothing here is meant to run: no path of the allocator panics, and no frame of it is unwound.
 
-/// A panic has nobody to tell: the formatting of its message would need the memory that this
-/// library hands out.
+/// Aborts without a message: its formatting would need the memory that this library hands out.
 #[cfg(panic = "abort")]
 #[panic_handler]
 fn abort_on_panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,6 +1,6 @@
 //! Text without allocation: a line in a fixed buffer, and numbers in decimals.
 //!
-//! What does not fit is cut; each user's lines are bounded, and tests read them whole.
+//! Text beyond the buffer is cut; each user's lines are bounded, and tests read them whole.
 
 use core::fmt::Write;
 
@@ -51,17 +51,17 @@ impl Line {
         self.text(core::str::from_utf8(digits).unwrap_or_default())
     }
 
-    /// What was written.
+    /// The text written so far.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
-/// A file descriptor to write to; a short write goes on, an error is told.
+/// A file descriptor to write to; a short write is continued, an error is returned.
 pub struct Descriptor(pub i32);
 
 impl Descriptor {
-    /// Writes all of it.
+    /// Writes all of `bytes`.
     pub fn write(&self, bytes: &[u8]) -> core::fmt::Result {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -87,10 +87,10 @@ impl Write for Descriptor {
 pub struct Stream(pub *mut libc::FILE);
 
 impl Stream {
-    /// Writes all of it.
+    /// Writes all of `bytes`.
     pub fn write(&self, bytes: &[u8]) -> core::fmt::Result {
-        // SAFETY: the bytes are valid for reads of their length; whoever made this value promised
-        // an open stream.
+        // SAFETY: the bytes are valid for reads of their length; `Stream`'s creator promised an
+        // open stream.
         let written = unsafe { libc::fwrite(bytes.as_ptr().cast(), 1, bytes.len(), self.0) };
         if written == bytes.len() {
             Ok(())

@@ -1,4 +1,4 @@
-//! Chunks of 4 MiB, cut into 64 units; the first holds the books of the others.
+//! Chunks of 4 MiB, cut into 64 units; the first holds the metadata (the books) of the others.
 //!
 //! ```text
 //!  chunk   ┌──────────┬────────┬────────┬─────────────────────────┬────────┬─ ─ ─┬─────────┐
@@ -9,12 +9,12 @@
 //!               ├─ 64 × Unit: what it is; as a slab: its class, blocks out, dirty pages, links
 //!               └─ 4,096 bits a slab: which of its blocks are free
 //! ```
-//! Nothing about a block lies in or beside the block: a free block is never touched, its pages can
-//! go back while it is free, and a program that writes past a block's end breaks no books.
+//! No metadata of a block lies in or beside the block: a free block is never touched, its pages can go back while it is
+//! free, and a program that writes past a block's end corrupts no books.
 //!
-//! Invariant: fields named as the pool's are touched under the pool's lock, a slab's under the lock
-//! of its class's depot. `kind` and `class` may be read by whoever holds a block of the unit: they
-//! don't change while there is one.
+//! Invariant: fields documented as the pool's are accessed under the pool's lock, a slab's under the lock of its
+//! class's depot. A thread that holds a block of the unit may read `kind` and `class`: they don't change while one of
+//! its blocks is out.
 
 pub mod book_pages;
 
@@ -32,12 +32,12 @@ pub const UNIT_SHIFT: u32 = 16;
 pub const UNIT_BYTES: usize = 1 << UNIT_SHIFT;
 /// Units of a chunk: one bit each of a word.
 pub const UNITS: usize = 64;
-/// A chunk, and what it is aligned to.
+/// Bytes of a chunk, and its alignment.
 pub const CHUNK_BYTES: usize = UNIT_BYTES * UNITS;
 /// Units that the books take.
 pub const BOOK_UNITS: usize = size_of::<Chunk>().div_ceil(UNIT_BYTES);
-/// Units that a slab takes, the first at a multiple of as many: its own, and in hardened builds one behind it that
-/// nobody may touch.
+/// Units that a slab takes, the first at a multiple of this number: the slab's own, and in hardened builds an
+/// inaccessible guard unit behind it.
 pub const SLAB_UNITS: usize = if cfg!(feature = "hardened") { 2 } else { 1 };
 /// Slabs that a chunk could have, were there no books.
 const SLABS: usize = UNITS / SLAB_UNITS;
@@ -46,19 +46,19 @@ pub const WORDS: usize = UNIT_BYTES / 16 / 64;
 
 const _: () = assert!(UNIT_BYTES / PAGE_BYTES == u16::BITS as usize);
 
-/// Which list of its class's depot a slab is in: those with free blocks …
+/// Number of a depot's lists of slabs with free blocks (the `L` of `Linked`) …
 pub const PARTIAL: usize = 0;
-/// … and those that got blocks back not long ago.
+/// … and of its list of slabs that got blocks back not long ago.
 pub const AGING: usize = 1;
 
-/// Which list of the pool a chunk is in: by its longest free run …
+/// Number of the pool's lists of chunks by their longest free run …
 pub const BY_FREE: usize = 0;
-/// … by its longest dirty free run …
+/// … of those by their longest dirty free run …
 pub const BY_DIRTY: usize = 1;
-/// … and all with dirty free units, or pages of books that nobody needs.
+/// … and of the list of chunks with dirty free units, or pages of books that no slab needs.
 pub const DIRTY: usize = 2;
 
-/// What a unit is.
+/// The use of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -75,9 +75,9 @@ pub enum Kind {
 pub struct Unit {
     kind: AtomicU8,
     class: AtomicU8,
-    /// Which of its depot's lists a slab is in; see `depot`.
+    /// The list of its depot that a slab is in; see `depot`.
     pub bucket: Cell<u8>,
-    /// Whether a slab is in its depot's list of aging ones.
+    /// True while a slab is in its depot's list of aging slabs.
     pub is_aging: Cell<bool>,
     /// Blocks of a slab that are out: in bins, in the depot's store, with the program.
     pub used: Cell<u16>,
@@ -106,13 +106,13 @@ pub struct Chunk {
     pub usable: Cell<u64>,
     /// Bytes mapped, from the start.
     pub mapped_bytes: Cell<usize>,
-    /// True when the kernel was asked for huge pages when it was mapped …
+    /// True if huge pages were requested from the kernel when the chunk was mapped …
     pub may_have_huge_pages: Cell<bool>,
-    /// … and still gives new ones.
+    /// … and the kernel still makes new huge pages there.
     pub wants_huge_pages: AtomicBool,
-    /// Units that nobody has used may be resident, as parts of huge pages; the pool's.
+    /// True if units never used may be resident, as parts of huge pages; the pool's.
     pub has_unused_pages: Cell<bool>,
-    /// Pages of the books with bits of units that were slabs, and since when the last one is none.
+    /// Pages of the books with bits of former slabs, and the time since which the last unit is no slab.
     pub stale_books: Cell<u16>,
     pub books_stamp: Cell<u32>,
     /// True in the list of chunks with something to give back.
@@ -123,14 +123,14 @@ pub struct Chunk {
     by_free: Link<Chunk>,
     by_dirty: Link<Chunk>,
     among_dirty: Link<Chunk>,
-    /// Whose depots a slab belongs to. Apart from the other books of a unit, which change all the
-    /// time: this is read for each block that goes back, by any thread.
+    /// The shard whose depots a slab belongs to. Apart from the other books of a unit, which change all the time: this
+    /// is read for each block that goes back, by any thread.
     pub shards: [AtomicU8; UNITS],
     /// When a unit came to the pool, in milliseconds.
     pub stamps: [Cell<u32>; UNITS],
     units: [Unit; UNITS],
     bits: [[Cell<u64>; WORDS]; SLABS],
-    /// Blocks that are with the program: what a free is checked against.
+    /// Blocks that the program holds; each free is checked against these bits.
     #[cfg(feature = "hardened")]
     live: [[AtomicU64; WORDS]; SLABS],
 }
@@ -157,23 +157,23 @@ impl Unit {
         self.kind.store(kind as u8, Ordering::Relaxed);
     }
 
-    /// The chunk that it is in.
+    /// The chunk that the unit is in.
     pub fn chunk(&self) -> &'static Chunk {
         Chunk::holding(core::ptr::from_ref(self).cast::<u8>().cast_mut())
     }
 
-    /// Its number in the chunk.
+    /// The index of the unit in its chunk.
     pub fn index(&self) -> usize {
         let offset = core::ptr::from_ref(self).addr() - self.chunk().units.as_ptr().addr();
         offset / size_of::<Self>() % UNITS
     }
 
-    /// Where its memory starts.
+    /// The first byte of the unit's memory.
     pub fn base(&self) -> *mut u8 {
         self.chunk().base_of(self.index())
     }
 
-    /// Which of a slab's blocks are free: a bit each, the lowest first.
+    /// The bits of a slab's free blocks, one each, the lowest block first.
     pub fn bits(&self) -> &'static [Cell<u64>; WORDS] {
         &self.chunk().bits[self.index() / SLAB_UNITS % SLABS]
     }
@@ -187,8 +187,8 @@ impl Unit {
 impl Chunk {
     /// The chunk that a pointer into one points into.
     ///
-    /// The caller knows that it is one: from the map of chunks, or since it holds one of its blocks
-    /// or units. The pointer keeps its provenance, which must be the whole chunk's.
+    /// The caller knows that the chunk exists: from the map of chunks, or since it holds one of the chunk's blocks or
+    /// units. The pointer keeps its provenance, which must be the whole chunk's.
     #[inline]
     pub fn holding(pointer: *mut u8) -> &'static Self {
         let chunk = pointer.map_addr(|address| address & !(CHUNK_BYTES - 1));
@@ -210,21 +210,21 @@ impl Chunk {
         &chunk.units[index % UNITS]
     }
 
-    /// Where the memory of a unit starts.
+    /// The first byte of a unit's memory.
     #[inline]
     pub fn base_of(&self, index: usize) -> *mut u8 {
         // SAFETY: at most 63 units behind the start of a chunk of 64.
         unsafe { self.start().add(index % UNITS * UNIT_BYTES) }
     }
 
-    /// Gives the memory of whole pages of it back; they read as zeros afterwards. False: the kernel refused.
+    /// Gives the memory of whole pages of the chunk back; they read as zeros afterwards. False: the kernel refused.
     ///
-    /// Of a huge page the kernel unmaps a part, and keeps all of it for as long as the rest is mapped, until it is
-    /// short of memory; so it has to be split before. And where pages are missing it makes huge ones again in the
-    /// background, resident as a whole (`max_ptes_none`), unless the chunk no longer asks for them.
+    /// The kernel unmaps a part of a huge page, but keeps all of its memory for as long as the rest is mapped, until
+    /// memory is short; so a huge page has to be split before. And where pages are missing the kernel makes huge ones
+    /// again in the background, resident as a whole (`max_ptes_none`), unless the chunk no longer asks for them.
     ///
     /// # Safety
-    /// The pages are the chunk's, and nobody uses what is in them.
+    /// The pages are the chunk's, and their content is not used again.
     pub unsafe fn purge(&self, base: *mut u8, bytes: usize) -> bool {
         if self.may_have_huge_pages.get() {
             // SAFETY: promised by the caller.
@@ -237,7 +237,7 @@ impl Chunk {
         unsafe { sys::purge(base, bytes) }
     }
 
-    /// Where it starts.
+    /// The first byte of the chunk.
     pub fn start(&self) -> *mut u8 {
         core::ptr::from_ref(self).cast::<u8>().cast_mut()
     }

@@ -1,4 +1,4 @@
-//! Whose an address is.
+//! The owner of an address: a chunk, a single large block, or none.
 //!
 //! ```text
 //!  address ─┬─ in the window (256 GiB from 64 GiB on): CLASS_OF_UNIT[unit]  one byte   ← free's way
@@ -10,8 +10,8 @@
 //! and one load, `ulimit -v` counts nothing that is not used, and where hints are not followed
 //! everything works, only slower.
 //!
-//! Invariant: a unit's class is not 0 exactly while it is a slab inside the window. An address whose
-//! chunk has no entry is not ours.
+//! Invariant: a unit's class is not 0 exactly while it is a slab inside the window. An address whose chunk has no entry
+//! is not this allocator's.
 
 use core::cell::Cell;
 use core::ptr;
@@ -23,8 +23,8 @@ use crate::meta::META;
 use crate::sync::Lock;
 use crate::sys;
 
-/// Above what programs, their break and sanitizers' low shadows use, below where the kernel maps
-/// (39-bit address spaces of aarch64 included).
+/// Start of the window: above the addresses of programs, their break and sanitizers' low shadows, below those where the
+/// kernel maps (39-bit address spaces of aarch64 included).
 const WINDOW_BASE: usize = 1 << 36;
 const WINDOW_BYTES: usize = 1 << 38;
 const WINDOW_UNITS: usize = WINDOW_BYTES / UNIT_BYTES;
@@ -60,10 +60,10 @@ type Leaf = [AtomicPtr<()>; LEAF_CHUNKS];
 
 /// Entries are pointers to chunks, or with this bit to single large blocks …
 const HUGE: usize = 1;
-/// … or this: something that is not ours was found there.
+/// … or this: a foreign mapping was found there.
 const BLOCKED: *mut () = ptr::without_provenance_mut(2);
 
-/// What an address belongs to.
+/// The owner of an address.
 #[derive(Clone, Copy)]
 pub(crate) enum Owner {
     Nobody,
@@ -71,10 +71,10 @@ pub(crate) enum Owner {
     Huge(&'static Huge),
 }
 
-/// Which places of the window are taken.
+/// The map of the window: its occupied places.
 pub(crate) struct ChunkMap {
     pub lock: Lock,
-    /// Where searches begin, chosen at random once.
+    /// The place where searches begin, chosen at random once.
     start: Cell<usize>,
     /// No place before this one is free.
     first_free: Cell<usize>,
@@ -86,8 +86,7 @@ pub(crate) struct ChunkMap {
 // SAFETY: the cells are touched under the lock only.
 unsafe impl Sync for ChunkMap {}
 
-/// The class of the slab that an address of the window is in, 0 for what is no slab; `None`: it is
-/// not in the window.
+/// The class of the slab that an address of the window is in, 0 if it is in no slab; `None`: it is not in the window.
 #[inline(always)]
 pub(crate) fn class_in_window(address: usize) -> Option<usize> {
     let unit = (address / UNIT_BYTES).wrapping_sub(WINDOW_BASE / UNIT_BYTES);
@@ -110,7 +109,7 @@ pub(crate) fn set_class(address: usize, class: usize) {
     }
 }
 
-/// What an address belongs to.
+/// The owner of an address, by its entry in the map.
 pub(crate) fn owner(address: usize) -> Owner {
     let Some(entry) = entry(address) else {
         return Owner::Nobody;
@@ -128,7 +127,7 @@ pub(crate) fn owner(address: usize) -> Owner {
     Owner::Chunk(unsafe { &*entry.cast::<Chunk>() })
 }
 
-/// Enters or (null) removes what lies at the chunk of `address`. False: no memory for the entry.
+/// Enters the owner of the chunk-sized place at `address`, or removes it (null). False: no memory for the entry.
 fn enter(address: usize, entry_value: *mut ()) -> bool {
     if entry(address).is_none() && !grow(address) {
         return false;
@@ -172,8 +171,8 @@ fn grow(address: usize) -> bool {
 }
 
 impl ChunkMap {
-    /// Maps zeroed memory at a multiple of [`CHUNK_BYTES`] and of `align`, and enters it as what
-    /// `owner` makes of its address. `None`: no memory.
+    /// Maps zeroed memory at a multiple of [`CHUNK_BYTES`] and of `align`, and enters the value that `owner` returns
+    /// for its address. `None`: no memory.
     pub fn map(
         &self,
         bytes: usize,
@@ -186,7 +185,7 @@ impl ChunkMap {
             sys::map_aligned(bytes, align)
         })?;
         if !enter(base.addr(), owner(base)) {
-            // SAFETY: just mapped, unknown to anybody.
+            // SAFETY: just mapped; no other thread has the address.
             unsafe { sys::unmap(base, bytes) };
             return None;
         }
@@ -203,14 +202,14 @@ impl ChunkMap {
             .cast()
     }
 
-    /// Forgets and unmaps what [`ChunkMap::map`] mapped. False: the process has as many mappings as it
-    /// may, this would cut one in two, and everything is as it was.
+    /// Forgets and unmaps a mapping of [`ChunkMap::map`]. False, and nothing changed: the process has as many mappings
+    /// as it may, and this would cut one in two.
     ///
     /// # Safety
-    /// It is that mapping, whole, and nobody uses it any more.
+    /// `base` and `bytes` are that mapping, whole, and it is not used any more.
     pub unsafe fn unmap(&self, base: *mut u8, bytes: usize) -> bool {
         let _guard = self.lock.lock();
-        // SAFETY: promised by the caller. Under the lock: nobody maps there in between.
+        // SAFETY: promised by the caller. Under the lock: no thread maps there in between.
         let is_gone = unsafe { sys::unmap(base, bytes) };
         if is_gone {
             self.leave(base.addr(), bytes);
@@ -219,10 +218,11 @@ impl ChunkMap {
         is_gone
     }
 
-    /// Makes a single block's mapping `new` bytes long, where it stands or, if it has to, elsewhere. The mapping's place then; `None`: everything is as it was.
+    /// Makes a single block's mapping `new` bytes long, where it stands or, if it has to, elsewhere. Returns the
+    /// mapping's address then; `None`: nothing changed.
     ///
     /// # Safety
-    /// It is a mapping of [`ChunkMap::map`], whole; if it moves nobody uses the old place again.
+    /// `base` and `old` are a mapping of [`ChunkMap::map`], whole; if it moves the old address is not used again.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub unsafe fn resize(
         &self,
@@ -256,7 +256,7 @@ impl ChunkMap {
         Some(base.with_addr(target))
     }
 
-    /// Whether an address is in a chunk or a huge block.
+    /// True if an address is in a chunk or a huge block.
     pub fn contains(&self, address: usize) -> bool {
         let _guard = self.lock.lock();
         let mut start = address / CHUNK_BYTES * CHUNK_BYTES;
@@ -310,12 +310,12 @@ impl ChunkMap {
             if base.addr() == wanted {
                 self.stray_calls.set(0);
                 if places == 1 && stray_hints > 0 {
-                    // Somebody else's long mapping lies before it.
+                    // A foreign long mapping lies before it.
                     self.first_free.set(place);
                 }
                 return Some(base);
             }
-            // SAFETY: just mapped, not what was asked for.
+            // SAFETY: just mapped, at another address than the requested one.
             unsafe { sys::unmap(base, bytes) };
             if places == 1 {
                 WINDOW[place % WINDOW_CHUNKS].store(BLOCKED, Ordering::Relaxed);
@@ -350,12 +350,12 @@ impl ChunkMap {
         }
     }
 
-    /// A place outside the window, as it was a moment ago: who moves there looks whether it still is.
+    /// A free place outside the window. Another thread may have taken it since: the move checks that.
     fn find_elsewhere(bytes: usize) -> Option<usize> {
         let place = sys::map_aligned(bytes, CHUNK_BYTES)?;
-        // SAFETY: just mapped, unknown to anybody.
+        // SAFETY: just mapped; no other thread has the address.
         unsafe { sys::unmap(place, bytes) };
-        // So that there is a leaf for the entry.
+        // Makes the leaf for the entry.
         enter(place.addr(), ptr::null_mut()).then_some(place.addr())
     }
 
@@ -368,7 +368,7 @@ impl ChunkMap {
         })
     }
 
-    /// Keeps the places of a long mapping behind its first one.
+    /// Blocks the places of a long mapping behind its first one.
     fn block_rest(&self, base: usize, bytes: usize) {
         for address in (base + CHUNK_BYTES..base + bytes).step_by(CHUNK_BYTES) {
             enter(address, BLOCKED);

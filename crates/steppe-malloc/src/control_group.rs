@@ -1,4 +1,4 @@
-//! Memory of the control group (cgroups(7)): what the kernel kills for, whoever of the group took it.
+//! Memory of the control group (cgroups(7)): at its limit the kernel kills, whichever process of the group used it.
 //!
 //! ```text
 //!   limit ─────────────────────────────────────────────────  memory.max, memory.high; v1: memory.limit_in_bytes
@@ -27,7 +27,7 @@ use text::{Path, field, folder_of, number};
 
 /// Time between looks of the background thread while free memory waits.
 const LOOK_MS: u32 = 250;
-/// Of the limit: a working set so near to it is pressure …
+/// The margin below the limit, as a divisor of it: a working set within the margin is pressure …
 const MARGIN_PART: usize = 8;
 /// … but never nearer to a large limit than this, in bytes.
 const MARGIN_MAX: usize = 256 << 20;
@@ -96,7 +96,7 @@ pub(crate) fn look_ms() -> u32 {
 }
 
 impl Group {
-    /// Before there is a second thread: names its folder, or by `0` has none looked at. `None`: too long.
+    /// Sets the group's folder, or (`0`) ignores the group. `None`: too long. Before there is a second thread.
     pub fn name(&self, folder: &[u8]) -> Option<()> {
         if folder == b"0" {
             self.ignore();
@@ -106,7 +106,7 @@ impl Group {
         Some(())
     }
 
-    /// Has no file read from now on.
+    /// Ignores the group: no file is read from now on.
     pub fn ignore(&self) {
         self.is_ignored.store(true, Ordering::Relaxed);
         self.next_bytes.store(usize::MAX, Ordering::Relaxed);
@@ -118,13 +118,13 @@ impl Group {
         self.next_bytes.load(Ordering::Relaxed)
     }
 
-    /// Reads limit and usage. True when the group is short of memory; false where others look.
+    /// Reads limit and usage. True when the group is short of memory; false when another thread is looking.
     pub fn look(&self) -> bool {
         let guard = self.lock.try_lock();
         guard.is_some() && !self.is_ignored() && self.look_locked()
     }
 
-    /// The same for the background thread, which waits for others.
+    /// The same as [`Group::look`] for the background thread, which waits for a look in progress.
     pub fn look_after_others(&self) -> bool {
         let _guard = self.lock.lock();
         !self.is_ignored() && self.look_locked()
@@ -150,7 +150,7 @@ impl Group {
         used > bound || self.stands_still(folder)
     }
 
-    /// In the child of a fork, after the lock was opened: it is found again.
+    /// Forgets the folder, in the child of a fork, after the lock was opened: it is found again.
     pub fn forget(&self) {
         self.folder.set(None);
         self.look_ms.store(u32::MAX, Ordering::Relaxed);
@@ -181,7 +181,7 @@ impl Group {
             .map(|(_, folder)| folder)
     }
 
-    /// A folder that somebody named may be of either version.
+    /// The files of a folder that the environment names: it may be of either version.
     #[expect(clippy::unused_self, reason = "called where a group is found")]
     fn files_of(&self, path: Path) -> &'static Files {
         let folder = Folder {
@@ -222,7 +222,7 @@ impl Folder {
             .min()
     }
 
-    /// Memory of the group that the kernel can't drop: without file pages that nobody used of late.
+    /// Memory of the group that the kernel can't drop: without file pages that were not used of late.
     fn used(self) -> Option<usize> {
         let mut text = [0; 4096];
         let used = number(self.read(self.files.usage, &mut text)?)?;
@@ -255,12 +255,12 @@ mod tests {
     #[test]
     fn the_next_look_is_due_before_the_bound() {
         const MIB: usize = 1 << 20;
-        // All that is held is used: the room.
+        // All that is held is used: only the room is left.
         assert_eq!(next_look(20 * MIB, 22 * MIB, 64 * MIB), 62 * MIB);
-        // Asked for and not touched: it may all be touched unasked.
+        // Requested and not touched: all of it may be touched without another request.
         assert_eq!(next_look(30 * MIB, 5 * MIB, 64 * MIB), 64 * MIB);
         assert_eq!(next_look(100 * MIB, 4 * MIB, 64 * MIB), 115 * MIB);
-        // Others use it up.
+        // The other processes of the group use it up.
         assert_eq!(next_look(10 * MIB, 60 * MIB, 64 * MIB), 14 * MIB);
         assert_eq!(next_look(60 * MIB, 70 * MIB, 64 * MIB), 61 * MIB);
     }

@@ -1,4 +1,4 @@
-//! When to look for what has decayed: what `decay` waits for, and those who bring memory back set.
+//! The deadline of the next look at decayed memory: set when memory comes back, awaited by `decay`.
 //!
 //! Invariant: 0 is no deadline; every other has its lowest bit set.
 
@@ -8,7 +8,7 @@ use crate::profile;
 use crate::sync::AtomicU32;
 use crate::sys;
 
-/// When to look next, in milliseconds with the lowest bit set; 0: nothing waits.
+/// The time of the next look, in milliseconds with the lowest bit set; 0: nothing waits.
 pub(crate) static DEADLINE: AtomicU32 = AtomicU32::new(0);
 /// The state of the thread that waits for the deadline.
 pub(crate) static THREAD: AtomicU8 = AtomicU8::new(NOT_STARTED);
@@ -47,7 +47,7 @@ pub(crate) fn note(now: u32) {
     }
 }
 
-/// Notes that a thread filled a bin: what is in it goes back if the thread then sleeps.
+/// Notes that a thread filled a bin: its blocks go back if the thread then sleeps.
 pub(crate) fn note_refill() {
     if is_idle() && has_thread() {
         note(sys::now_ms());
@@ -63,7 +63,7 @@ pub(crate) fn set(at: u32) {
     }
 }
 
-/// Has the thread look at what is due, if it runs. Safe in a handler of signals.
+/// Has the background thread look at what is due, if it runs. Safe in a signal handler.
 pub(crate) fn wake() {
     if THREAD.load(Ordering::SeqCst) == STARTED {
         set(sys::now_ms());
@@ -71,24 +71,24 @@ pub(crate) fn wake() {
     }
 }
 
-/// True while our thread is to go on.
+/// True while the background thread is to go on.
 pub(crate) fn has_thread() -> bool {
     THREAD.load(Ordering::Relaxed) == STARTED
 }
 
-/// Whether nothing waits.
+/// True while nothing waits: there is no deadline.
 pub(crate) fn is_idle() -> bool {
     DEADLINE.load(Ordering::Relaxed) == 0
 }
 
-/// Whether `decay_ms` have passed since a stamp. Stamps may be later than `now`, which is read once a
-/// look: the difference then is almost 2^32.
+/// True if `decay_ms` have passed since a stamp. Stamps may be later than `now`, which is read once
+/// a look: the difference then is almost 2^32.
 pub(crate) fn has_passed(stamp: u32, now: u32, decay_ms: u32) -> bool {
     let age = now.wrapping_sub(stamp);
     decay_ms == 0 || (decay_ms..u32::MAX / 2).contains(&age)
 }
 
-/// Whether `now` is at or past `deadline`, modulo 2^32.
+/// True if `now` is at or past `deadline`, modulo 2^32.
 pub(crate) fn is_past(deadline: u32, now: u32) -> bool {
     now.wrapping_sub(deadline) < u32::MAX / 2
 }

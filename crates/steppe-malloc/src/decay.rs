@@ -1,9 +1,9 @@
-//! Decay: what was free for a while goes back to the system, whoever notices.
+//! Decay: memory that has been free for the decay time goes back to the system.
 //!
-//! Three notice: a thread that brings blocks back after the time has come (`tick`), a thread of our
-//! own that is started once the heap grows beyond 4 MiB (`start_if_wanted`) and sleeps for as long as
-//! nothing waits, and the program (`trim`). So what is freed goes back, whatever the program does next.
-//! Our thread also sweeps the bins of threads that sleep (`heap/sweep.rs`).
+//! It is given back from three places: a thread that brings blocks back after the deadline (`tick`), the background
+//! thread, which is started once the heap grows beyond 4 MiB (`start_if_wanted`) and sleeps while nothing waits, and
+//! the program's own call (`trim`). So freed memory goes back even if the program makes no further call.
+//! The background thread also sweeps the bins of threads that sleep (`heap/sweep.rs`).
 //! A child of a fork has no such thread until its own requests start one.
 //!
 //! Invariant: while something waits, the deadline is set or a purge is under way.
@@ -31,11 +31,11 @@ use crate::sys;
 /// stay of one thread.
 const THREAD_BYTES: usize = 4 << 20;
 
-/// The process whose thread it is: the child of a `vfork` uses its parent's memory, and has to start none.
+/// The process that started the thread: the child of a `vfork` uses its parent's memory, and must start none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// The thread, once it runs.
+/// Handle of the background thread, once it runs.
 static HANDLE: AtomicUsize = AtomicUsize::new(0);
-/// It does nothing any more, or could not be started.
+/// Set when the background thread has ended, or could not be started.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Held while memory is given back: two at once would only wait for each other.
@@ -43,9 +43,9 @@ pub(crate) static PURGE: Lock = Lock::new();
 static PURGED_BYTES: AtomicU64 = AtomicU64::new(0);
 static PURGES: AtomicU64 = AtomicU64::new(0);
 
-/// Looks in a row at which the kernel took nothing of what it was offered.
+/// Looks in a row at which the kernel took back none of the pages offered.
 static REFUSED_LOOKS: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
-/// Each doubles the wait for the next look, so often at the most.
+/// Doublings of the wait for the next look, at most: one for each of these looks.
 const REFUSED_LOOKS_MAX: u32 = 12;
 /// The longest wait between looks.
 const LOOK_MS_MAX: u32 = 60_000;
@@ -54,7 +54,7 @@ const RARE_LOOK_DECAYS: u32 = 60;
 /// Sleep between two tries to end the thread, in microseconds.
 const STOP_US: u64 = 100;
 
-/// At the end of a slow path, with no lock held: gives back what is due, if nobody else does.
+/// Gives back what is due, unless another thread does. At the end of a slow path, with no lock held.
 pub(crate) fn tick() {
     if has_thread() {
         return;
@@ -66,7 +66,7 @@ pub(crate) fn tick() {
     }
     let now = sys::now_ms();
     let decay_ms = profile::decay_ms();
-    // Further ahead than it is ever set: the clock went round while nobody looked.
+    // Further ahead than any deadline is set: the clock wrapped with no look in between.
     let is_lost = deadline.wrapping_sub(now) > decay_ms.saturating_mul(2).max(2 * LOOK_MS_MAX);
     if (is_past(deadline, now) || is_lost)
         && let Some(_guard) = PURGE.try_lock()
@@ -75,10 +75,10 @@ pub(crate) fn tick() {
     }
 }
 
-/// Where memory is asked for, with no lock held: starts our thread if the heap has grown.
+/// Starts the background thread if the heap has grown. On paths that allocate, with no lock held.
 ///
-/// Never where memory is given back: the C library frees while it holds the lock of its list of
-/// stacks, which starting a thread takes.
+/// Never on paths that free: the C library frees while it holds the lock of its list of stacks, which starting a thread
+/// takes.
 #[inline]
 pub(crate) fn start_if_wanted() {
     if THREAD.load(Ordering::Relaxed) == NOT_STARTED && has_grown() {
@@ -91,7 +91,7 @@ fn has_grown() -> bool {
     POOL.has_grown() || huge_bytes + LARGE.retained_bytes() >= THREAD_BYTES
 }
 
-/// Gives back everything that is free, after whoever is at it. Returns the bytes.
+/// Gives back everything that is free, once a purge in progress has ended. Returns the bytes.
 pub(crate) fn purge_all() -> usize {
     let _guard = PURGE.lock();
     purge(sys::now_ms(), 0)
@@ -103,7 +103,7 @@ pub(crate) fn count(bytes: usize) {
     PURGES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Gives back what has been free for `decay_ms`, with [`PURGE`] held. Returns the bytes.
+/// Gives back memory that has been free for `decay_ms`, with [`PURGE`] held. Returns the bytes.
 pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
     let refusals = sys::refusals();
     let before = DEADLINE.swap(0, Ordering::Relaxed);
@@ -126,7 +126,7 @@ pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
             false => 0,
         };
         REFUSED_LOOKS.store(looks, Ordering::Relaxed);
-        // Of what was purged before its time the next look comes as if nothing had been.
+        // After a purge before its time (a lower `decay_ms`), the next look keeps its earlier deadline.
         let next = now.wrapping_add(wait_ms(profile::decay_ms(), looks));
         let is_earlier = before != 0 && !is_past(before, now) && is_past(next, before);
         set_deadline(if is_earlier { before } else { next });
@@ -134,8 +134,8 @@ pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
     purged
 }
 
-/// How long until the next look. What the kernel does not take (locked memory) is offered more and
-/// more seldom; what is only young, or in use again, is looked at as often as ever.
+/// Milliseconds until the next look. The wait doubles for each look at which the kernel took nothing back (locked
+/// memory); memory that is only young, or in use again, does not lengthen it.
 fn wait_ms(decay_ms: u32, refused_looks: u32) -> u32 {
     let wait = (decay_ms / 2).max(10);
     wait.saturating_mul(1 << refused_looks)
@@ -150,16 +150,16 @@ pub(crate) fn purged() -> (u64, u64) {
 
 /// Has no thread started from now on.
 pub(crate) fn forbid_thread() {
-    // One that runs goes on.
+    // A thread that runs already goes on.
     let _ = THREAD.compare_exchange(NOT_STARTED, NEVER, Ordering::SeqCst, Ordering::SeqCst);
 }
 
-/// The calling process may start a thread.
+/// Allows the calling process to start a thread.
 pub(crate) fn register() {
     PROCESS.store(sys::process_id(), Ordering::Relaxed);
 }
 
-/// In the child of a fork: the thread is not there.
+/// Resets the state of the background thread, in the child of a fork: the child has none.
 pub(crate) fn after_fork() {
     register();
     sweep::after_fork(threads::current());
@@ -167,10 +167,10 @@ pub(crate) fn after_fork() {
     let _ = THREAD.compare_exchange(STARTED, NOT_STARTED, Ordering::SeqCst, Ordering::SeqCst);
 }
 
-/// Ends our thread, and has none started from now on. True when there was one: the kernel may count it for a moment
-/// after this.
+/// Ends the background thread, and has none started from now on. True when there was one: the kernel may count it for a
+/// moment after this.
 pub(crate) fn stop() -> bool {
-    // In the child of a vfork, or of a call of clone without the handlers, it is the parent's.
+    // In the child of a vfork, or of a call of clone without the handlers, the thread is the parent's.
     let is_ours = PROCESS.load(Ordering::Relaxed) == sys::process_id();
     if !is_ours || THREAD.swap(NEVER, Ordering::SeqCst) != STARTED {
         return false;
@@ -178,7 +178,7 @@ pub(crate) fn stop() -> bool {
     SLEEP.store(1, Ordering::SeqCst);
     sys::futex_wake(&SLEEP, 1);
     while !HAS_ENDED.load(Ordering::Acquire) {
-        // A `tick` may take the deadline away again. What waits then is left to others.
+        // A `tick` may take the deadline away again. Waiting memory is left to later slow paths then.
         set_deadline(sys::now_ms());
         sys::futex_wake(&DEADLINE, 1);
         sys::rest(STOP_US);
@@ -190,13 +190,13 @@ pub(crate) fn stop() -> bool {
     true
 }
 
-/// Milliseconds between looks while nothing waits: a thread that frees into its cache tells nobody.
+/// Milliseconds between looks while nothing waits: a thread that frees into its bins notes nothing.
 fn rare_look_ms() -> u32 {
     let wait = profile::decay_ms().saturating_mul(RARE_LOOK_DECAYS);
     wait.clamp(1_000, LOOK_MS_MAX)
 }
 
-/// Starts our thread, if there is none and it may be.
+/// Starts the background thread, if there is none and it may be.
 #[cold]
 pub(crate) fn start() {
     if PROCESS.load(Ordering::Relaxed) != sys::process_id() {
@@ -247,8 +247,8 @@ mod tests {
     use super::*;
     use crate::raw;
 
-    /// Blocks go to and fro through a store for many looks, and there is nothing to give back. Then
-    /// what is freed has to be seen in time.
+    /// Blocks go to and fro through a store for many looks, and there is nothing to give back. Memory that is freed
+    /// afterwards has to be seen in time.
     #[test]
     fn looks_that_find_nothing_do_not_get_rarer() {
         const DECAY_MS: u32 = 1_000;

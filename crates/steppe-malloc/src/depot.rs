@@ -1,4 +1,5 @@
-//! A depot for each class and shard: where threads' bins get blocks from, and bring them to.
+//! A depot for each class and shard: the source of blocks for threads' bins, and where bins flush
+//! to.
 //!
 //! ```text
 //!    bins of threads        depot of a class                    slabs of the class
@@ -7,8 +8,8 @@
 //!   └───┴───┴───┘ ◀─────── └──────────────────┘ ◀─ when empty ─ └────────────────────┘    all are 1
 //!                  one lock a batch                fullest slab first, lowest address first
 //! ```
-//! Threads are spread over shards, one a processor. A block goes back to the shard that its slab
-//! belongs to, whoever frees it, and from there to any thread of that shard: there is no list of
+//! Threads are spread over shards, one a processor. A block goes back to the shard of its slab,
+//! whichever thread frees it, and from there to any thread of that shard: there is no list of
 //! remote frees. A thread that only frees fills the stores, and from then on bits of slabs.
 //!
 //! Invariant: `Unit::used` is the number of clear bits of a slab, and those blocks are in bins, in
@@ -53,12 +54,12 @@ static DEPOTS: [[Depot; CLASSES]; SHARDS_MAX] =
 /// Shards in use.
 static SHARDS: AtomicUsize = AtomicUsize::new(1);
 
-/// What threads share of a class.
+/// The blocks of a class that the threads of a shard share.
 #[repr(align(128))]
 pub(crate) struct Depot {
     pub lock: Lock,
     stored: Cell<usize>,
-    /// Whether a batch passed since the last purge.
+    /// True if a batch came in since the last purge.
     is_touched: AtomicBool,
     partial: [List<Unit, PARTIAL>; BUCKETS],
     aging: List<Unit, AGING>,
@@ -78,10 +79,10 @@ pub(crate) struct Depot {
 // SAFETY: cells are touched under the lock only.
 unsafe impl Sync for Depot {}
 
-/// Figures of a class.
+/// Statistics of a class.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClassStats {
-    /// Of each block.
+    /// Bytes of each block.
     pub block_bytes: usize,
     /// Units that are slabs of this class.
     pub slabs: usize,
@@ -98,7 +99,7 @@ pub struct ClassStats {
 }
 
 impl ClassStats {
-    /// Adds the figures of another shard.
+    /// Adds the statistics of another shard.
     pub(crate) fn add(&mut self, other: Self) {
         self.block_bytes = other.block_bytes;
         self.slabs += other.slabs;
@@ -121,7 +122,7 @@ pub(crate) fn of(shard: usize, class: usize) -> &'static Depot {
     &DEPOTS[shard % SHARDS_MAX][class % CLASSES]
 }
 
-/// All depots in use with their classes, in the order of their locks.
+/// All depots in use with their classes, in lock order.
 pub(crate) fn all() -> impl DoubleEndedIterator<Item = (usize, &'static Depot)> {
     let shards = &DEPOTS[..shards()];
     shards
@@ -134,7 +135,7 @@ pub(crate) fn shards() -> usize {
     SHARDS.load(Ordering::Relaxed).clamp(1, SHARDS_MAX)
 }
 
-/// Once, before there is a second thread: a shard a processor.
+/// Sets one shard a processor. Once, before there is a second thread.
 pub(crate) fn set_processors(processors: usize) {
     SHARDS.store(processors.clamp(1, SHARDS_MAX), Ordering::Relaxed);
 }
@@ -145,12 +146,12 @@ pub(crate) fn shard_of(block: *mut u8) -> usize {
     usize::from(shards[block.addr() / UNIT_BYTES % UNITS].load(Ordering::Relaxed))
 }
 
-/// Where blocks go in a depot.
+/// Where a depot puts returned blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Into the store while it has room: they are wanted again soon.
+    /// Into the store while it has room: the blocks are wanted again soon.
     Store,
-    /// Into their slabs: whoever brings them does not go on.
+    /// Into their slabs: the thread that returns them does not go on.
     Slabs,
     /// Into their slabs, and they have been free for the decay time already.
     Aged,
@@ -218,7 +219,7 @@ impl Depot {
         count
     }
 
-    /// Takes blocks back; what the store has no room for goes into slabs.
+    /// Takes blocks back; those beyond the store's capacity go into their slabs.
     fn take(&self, class: usize, blocks: impl ExactSizeIterator<Item = *mut u8>, place: Place) {
         let guard = self.lock.lock();
         let capacity = match place {
@@ -253,8 +254,8 @@ impl Depot {
         deadline::note(now);
     }
 
-    /// Gives back the pages of free blocks of slabs that have aged for `decay_ms`; the store too if
-    /// nobody came by since the last time. Returns the bytes that went back.
+    /// Gives back the pages of free blocks of slabs that have aged for `decay_ms`; the store's
+    /// blocks too if no batch came in since the last purge. Returns the bytes that went back.
     pub fn purge(&self, class: usize, now: u32, decay_ms: u32) -> usize {
         let mut guard = self.lock.lock();
         if !self.is_touched.swap(false, Ordering::Relaxed) || decay_ms == 0 {
@@ -274,7 +275,7 @@ impl Depot {
             if pages == 0 && slab.used.get() > 0 {
                 continue;
             }
-            // Off the lists nobody takes blocks from it; blocks that come back only set bits.
+            // Off the lists, no thread takes blocks from it; blocks that come back only set bits.
             self.unlist(slab);
             slab.bucket.set(PURGING);
             let used = slab.used.get();
@@ -296,13 +297,13 @@ impl Depot {
         purged
     }
 
-    /// Whether there is something that [`Depot::purge`] would look at.
+    /// True if [`Depot::purge`] has slabs or stored blocks to look at.
     pub fn has_aging(&self) -> bool {
         let _guard = self.lock.lock();
         !self.aging.is_empty() || self.stored.get() > 0
     }
 
-    /// Figures; the blocks in bins are the caller's to add.
+    /// Statistics of the depot; the caller adds the blocks in bins.
     pub fn stats(&self, class: usize) -> ClassStats {
         let _guard = self.lock.lock();
         ClassStats {
@@ -332,8 +333,8 @@ impl Depot {
         }
     }
 
-    /// How many blocks may be stored. The slots are a record that is made when they are first wanted:
-    /// most classes of most shards never are.
+    /// Blocks that may be stored, at most. The slots are allocated at the first use: most classes
+    /// of most shards never need them.
     fn store_capacity(&self, class: usize) -> usize {
         let wanted = profile::current().numbers().depot_capacity(class);
         if self.store.get().is_null()
@@ -361,7 +362,7 @@ impl Depot {
         run.chunk.shards[run.first % UNITS].store(low_u8(shard), Ordering::Relaxed);
         slab.used.set(0);
         slab.first_word.set(0);
-        // What others left in these pages is resident already.
+        // Pages that earlier users left dirty are resident already.
         slab.dirty_pages
             .set(if run.is_clean { 0 } else { u16::MAX });
         slab.bucket.set(UNLISTED);
@@ -417,7 +418,8 @@ impl Depot {
         count
     }
 
-    /// Sets a block's bit. What no slab of this class has out is reported and left alone.
+    /// Sets a block's bit. A pointer that is no block of this class that is out is reported and
+    /// ignored.
     fn put_back(&self, class: usize, block: *mut u8, age: Age) {
         let slab = Chunk::holding(block).unit_at(block.addr());
         let offset = block.addr() % UNIT_BYTES;
@@ -443,7 +445,7 @@ impl Depot {
         if slab.bucket.get() == PURGING {
             return;
         }
-        // The last one stays until it has aged: its pages are resident, and the next blocks of
+        // The last slab stays until it has aged: its pages are resident, and the next blocks of
         // this class would touch others.
         let is_last = self.slabs.get() == 1;
         if slab.used.get() == 0 && !is_last && !self.has_misuse.get() {
@@ -515,7 +517,7 @@ fn pick(bits: u64) -> u32 {
     bits.trailing_zeros()
 }
 
-/// … or any of them: whoever can have a block freed shall not know the next one's address.
+/// … or any of them: an attacker that can have a block freed must not know the next one's address.
 #[cfg(feature = "hardened")]
 fn pick(bits: u64) -> u32 {
     let turn = crate::hardened::chance() % u64::BITS;

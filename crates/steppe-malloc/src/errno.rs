@@ -19,7 +19,7 @@ pub fn set_errno(number: c_int) {
 }
 
 /// Runs `work` and puts `errno` back.
-// Always: a profile would name it instead of who allocates, were it a frame of its own.
+// Always: in a frame of its own, a profile would name it instead of the allocating function.
 #[inline(always)]
 pub fn keeping_errno<R>(work: impl FnOnce() -> R) -> R {
     let before = errno();

@@ -50,7 +50,7 @@ impl Path {
 
     fn push(&mut self, part: &[u8]) -> fmt::Result {
         let end = self.len + part.len();
-        // A nul follows.
+        // A nul follows the path.
         if end >= self.bytes.len() {
             return Err(fmt::Error);
         }
@@ -93,7 +93,7 @@ impl Output {
     /// To be called once.
     pub fn keep(&self, pattern: &[u8], process: u32) -> bool {
         debug_assert_eq!(self.len.load(Ordering::Relaxed), 0, "it is kept once");
-        // SAFETY: nobody else reads or writes it before `len` is set.
+        // SAFETY: no other thread reads or writes it before `len` is set.
         let room = unsafe { &mut *self.pattern.get() };
         let folder = match pattern {
             [] => return false,
@@ -128,7 +128,7 @@ impl Output {
     }
 }
 
-/// Text to a sink, gathered so that a piece is not a system call, and what fits comes in one.
+/// Text buffered on its way to a sink, so that short pieces are not a system call each.
 pub(crate) struct Gathered<'text> {
     sink: &'text mut dyn Write,
     bytes: &'text mut [u8],
@@ -144,7 +144,7 @@ impl<'text> Gathered<'text> {
         }
     }
 
-    /// Passes on what was gathered.
+    /// Writes the buffered text to the sink.
     ///
     /// # Errors
     /// Those of the sink.

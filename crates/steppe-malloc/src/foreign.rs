@@ -8,14 +8,14 @@
 //!   pointer       │ the block …                                                                       │
 //!   + bytes − 16  │ …                          │ bytes of the next chunk; bit 0: this one is in use   │
 //! ```
-//! A block is glibc's if its chunk and what belongs to it are consistent: the next chunk calls it in use, and it lies
+//! A block is glibc's if its chunk and its surroundings are consistent: the next chunk calls it in use, and it lies
 //! between the first and the present program break (the main arena), in a heap whose arena knows the heap (a thread's
-//! arena), or it is a mapping of whole pages with the header of one. glibc's `free` itself looks at less.
+//! arena), or it is a mapping of whole pages with the header of one. glibc's `free` itself checks less.
 //!
 //! Invariant: memory is read only after the kernel said that it can be, and none is written here.
 //!
-//! Left out, and reported as misuse: blocks of the main arena where that is not at the program break. glibc maps it if
-//! the break can't grow, and in each further namespace; nothing tells whose such a block is.
+//! Left out, and reported as misuse: blocks of the main arena where that is not at the program break. glibc maps the
+//! arena if the break can't grow, and in each further namespace; such a block has no sign of its owner.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -38,7 +38,7 @@ const HEAP_BYTES: usize = 64 << 20;
 const HEAP_ARENA_WORD: usize = 0;
 const HEAP_BYTES_WORD: usize = 2;
 
-/// glibc's `free`; null: not known, and nothing is glibc's.
+/// glibc's `free`; null: not known, and no block is taken for glibc's.
 static FREE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 /// The program break before glibc moved it.
 static FIRST_BREAK: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -67,7 +67,7 @@ pub(crate) fn free(pointer: *mut u8) -> bool {
     true
 }
 
-/// Bytes that may be used at a pointer that is not of this allocator; 0 for what is not known to be a block of glibc.
+/// Bytes that may be used at a pointer that is not of this allocator; 0 if it is not known to be a block of glibc.
 pub(crate) fn usable_bytes(pointer: *mut u8) -> usize {
     let address = pointer.addr();
     let is_possible = !FREE.load(Ordering::Acquire).is_null()
@@ -79,7 +79,7 @@ pub(crate) fn usable_bytes(pointer: *mut u8) -> usize {
     Chunk::at(address - HEADER_BYTES).map_or(0, |chunk| chunk.usable_bytes())
 }
 
-/// The header of a chunk, read from what may be one.
+/// The header of a possible chunk.
 struct Chunk {
     start: usize,
     offset: usize,
@@ -115,7 +115,7 @@ impl Chunk {
         self.start + self.bytes
     }
 
-    /// The next chunk's header says so; the last one of an arena has a next one too.
+    /// True if the next chunk's header says so; the last chunk of an arena has a next one too.
     fn is_in_use(&self) -> bool {
         probe::word(self.end() + 8).is_some_and(|size| size & PREVIOUS_IN_USE != 0)
     }
@@ -125,7 +125,7 @@ impl Chunk {
         start <= self.start && self.end() + HEADER_BYTES <= probe::program_break()
     }
 
-    /// A heap names its arena, which lies in the first of its heaps; that one names itself.
+    /// True if the heap names its arena, and the arena, which lies in the first of its heaps, names itself.
     fn is_in_heap(&self) -> bool {
         let heap = self.start - self.start % HEAP_BYTES;
         let named = |heap: usize| {
@@ -140,7 +140,7 @@ impl Chunk {
         is_inside && named(arena - arena % HEAP_BYTES) == Some(arena)
     }
 
-    /// glibc's own test of a chunk before it unmaps it, and that its first and last words are there.
+    /// True if the chunk passes glibc's own test before it unmaps one, and its first and last words are readable.
     fn is_mapping(&self) -> bool {
         let page_bytes = probe::page_bytes();
         let Some(base) = self.start.checked_sub(self.offset) else {

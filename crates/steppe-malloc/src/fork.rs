@@ -26,7 +26,7 @@ use crate::sys;
 pub(crate) static START: Lock = Lock::new();
 
 /// Locks in the order in which they are taken. The `tail_lock` of a record comes before [`LARGE`]'s and is not among
-/// them: whoever holds one opens it before its record can be found in a list again.
+/// them: it is released before its record can be found in a list again.
 fn locks() -> impl DoubleEndedIterator<Item = &'static Lock> {
     [&WATERMARK.lock, &GROUP.lock, &PURGE, &START, &HEAPS.lock]
         .into_iter()
@@ -35,7 +35,7 @@ fn locks() -> impl DoubleEndedIterator<Item = &'static Lock> {
         .chain([heap_profile::lock(), &META.lock])
 }
 
-/// Has the functions below called. Allocates.
+/// Registers the functions below as fork handlers. Allocates.
 pub(crate) fn register() {
     decay::register();
     sys::at_fork(prepare, parent, child);

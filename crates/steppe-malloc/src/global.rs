@@ -8,7 +8,7 @@ use crate::raw;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SteppeMalloc;
 
-// SAFETY: blocks have at least the size and alignment asked for and are nobody else's until they are
+// SAFETY: blocks have at least the size and alignment asked for and no other owner until they are
 // given back; nothing here unwinds.
 unsafe impl GlobalAlloc for SteppeMalloc {
     #[inline]
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for SteppeMalloc {
         let new = raw::allocate_aligned(layout.align(), new_size);
         if !new.is_null() {
             let bytes = layout.size().min(new_size);
-            // SAFETY: both blocks have as many bytes, and the new one is nobody else's.
+            // SAFETY: both blocks have as many bytes, and the new one is this call's alone.
             unsafe { core::ptr::copy_nonoverlapping(block, new, bytes) };
             // SAFETY: promised by the caller.
             unsafe { raw::free(block) };

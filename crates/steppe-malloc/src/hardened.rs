@@ -4,10 +4,10 @@
 //!   block, with the program     │ …                      │ fence │   live bit 1
 //!   block, free                 │ mark │ mark │ …                │   live bit 0
 //! ```
-//! A free must find the block's live bit set and its fence whole, an allocation the marks as a free
-//! left them. Which block of 64 is given next is left to chance. Marks and fences are a secret of the process mixed with the address: a write past a
-//! block's end breaks its fence, and one into a free block its marks. A unit that nobody may touch
-//! lies behind each slab.
+//! A free must find the block's live bit set and its fence whole, an allocation the marks as the free left them. The
+//! next block of 64 is chosen at random. Marks and fences are a secret of the process mixed with the address: a write
+//! past a block's end breaks its fence, and one into a free block its marks. An inaccessible guard unit lies behind
+//! each slab.
 //!
 //! Invariant: a live bit is set exactly while the program has the block.
 //!
@@ -50,7 +50,7 @@ pub(crate) fn chance() -> u32 {
 
 /// Checks a block that is about to be handed out.
 pub(crate) fn on_allocate(block: *mut u8, class: usize) {
-    // SAFETY: a free block of at least 16 bytes, aligned to 16, in nobody's hands.
+    // SAFETY: a free block of at least 16 bytes, aligned to 16, which no thread uses.
     let words = unsafe { block.cast::<[u64; 2]>().read() };
     let expected = mark(block);
     if words != [expected, !expected] {
@@ -66,7 +66,7 @@ pub(crate) fn on_allocate(block: *mut u8, class: usize) {
     if let Some((bits, bit)) = place(block, class) {
         bits.fetch_or(bit, Ordering::Relaxed);
     }
-    // SAFETY: the last word of a block that nobody has yet.
+    // SAFETY: the last word of a block that is not handed out yet.
     unsafe { fence(block, class).write(expected.rotate_left(32)) };
 }
 
@@ -98,16 +98,16 @@ pub(crate) fn on_free(block: *mut u8, class: usize) -> bool {
 /// Marks a free block.
 pub(crate) fn mark_fresh(block: *mut u8, _bytes: usize) {
     let mark = mark(block);
-    // SAFETY: a free block of at least 16 bytes, aligned to 16, in nobody's hands.
+    // SAFETY: a free block of at least 16 bytes, aligned to 16, which no thread uses.
     unsafe { block.cast::<[u64; 2]>().write([mark, !mark]) };
 }
 
 /// Forbids or allows the unit behind a slab.
 pub(crate) fn guard(run: Run, is_guarded: bool) {
-    // SAFETY: a slab has two units, and nobody uses the second.
+    // SAFETY: a slab has two units, and the second is never used.
     let behind = unsafe { run.base().add(UNIT_BYTES) };
     if is_guarded && !run.is_clean {
-        // What others left there would stay resident for as long as the slab lives.
+        // Pages that earlier users left there would stay resident for as long as the slab lives.
         // SAFETY: as above.
         unsafe { sys::purge(behind, UNIT_BYTES) };
     }

@@ -1,4 +1,4 @@
-//! A thread's heap: a bin for each class, last in, first out, and nothing shared on the way.
+//! A thread's heap: a bin for each class, last in, first out; its fast paths touch nothing shared.
 //!
 //! ```text
 //!   tops[class] ───────────────┐                     limits[class]
@@ -11,11 +11,10 @@
 //! an array, not links in the blocks: a block that is freed is not touched, and what a program does
 //! to it afterwards harms no books.
 //!
-//! Invariant: slots from the bottom to `tops` hold free blocks of the class, but for `hollow` of them
-//! above the bottom, which are null: `sweep` took their blocks while the owner slept. Only the owner
-//! and `sweep` write slots; others may read `tops`, for statistics. A thread that moves more than one block has
-//! the heap's lock. Heaps are never unmapped: when its thread ends a heap's bins go to the depots, and
-//! the next thread gets it.
+//! Invariant: slots from the bottom to `tops` hold free blocks of the class, but for `hollow` of them above the bottom,
+//! which are null: `sweep` took their blocks while the owner slept. Only the owner and `sweep` write slots; other
+//! threads may read `tops`, for statistics. A thread that moves more than one block has the heap's lock. Heaps are
+//! never unmapped: when its thread ends a heap's bins go to the depots, and the next thread gets it.
 
 use core::cell::Cell;
 use core::ptr;
@@ -34,12 +33,12 @@ pub(crate) mod threads;
 /// Blocks that a bin gets the first time; each further batch is twice as large, up to half the bin.
 const FIRST_BATCH: u16 = 2;
 
-/// A place for a block; null: it has none.
+/// A slot of a bin; null: without a block.
 type Slot = AtomicPtr<u8>;
 
-/// What a thread without a heap points to: bins that are empty and full at once.
+/// The heap of a thread without one: its bins are empty and full at once.
 pub(crate) static EMPTY: Heap = Heap::empty();
-/// Never written.
+/// The slot of such bins; never written.
 static NO_SLOT: Slot = AtomicPtr::new(ptr::null_mut());
 
 /// A thread's bins.
@@ -48,7 +47,7 @@ pub(crate) struct Heap {
     tops: [AtomicPtr<Slot>; CLASSES],
     limits: [AtomicPtr<Slot>; CLASSES],
     classes: [u8; GRANULES],
-    /// The owner takes a block out of a bin of the larger classes.
+    /// Set while the owner takes a block out of a bin of the larger classes.
     is_popping: AtomicBool,
     /// Slots above the bottom that are null.
     hollow: [AtomicU8; CLASSES],
@@ -59,28 +58,28 @@ pub(crate) struct Heap {
     bottoms: [Cell<*mut Slot>; CLASSES],
     batches: [Cell<u16>; CLASSES],
     profile: Cell<Profile>,
-    /// What samples for it, or what this is a part of; see `heap_profile`.
+    /// The sampler of this heap, or the one that this heap is a part of; see `heap_profile`.
     pub sampler: Cell<Option<&'static Sampler>>,
-    /// Which depots its bins are filled from.
+    /// The shard whose depots fill its bins.
     shard: Cell<usize>,
     has_thread: AtomicBool,
     thread: AtomicU32,
-    /// All heaps there ever were.
+    /// The next one in the list of all heaps ever made.
     next: AtomicPtr<Heap>,
-    /// The next one that has no thread.
+    /// The next one in the list of heaps without a thread.
     next_free: Cell<Option<&'static Heap>>,
 }
 
 /// A heap at the last look.
 #[derive(Clone, Copy)]
 struct Watch {
-    /// Tops of all bins, added up.
+    /// The tops of all bins, combined to one number.
     tops: usize,
-    /// When they changed, as far as looks tell.
+    /// Time at which a look last found them changed.
     since: u32,
-    /// Its thread does not exist in this process: the copy of a fork may have a top without its block.
+    /// True if its thread does not exist in this process: the copy of a fork may have a top without its block.
     is_copy: bool,
-    /// The same, and blocks were being moved when it was copied.
+    /// The same, and blocks were being moved at the time of the fork.
     is_lost: bool,
 }
 
@@ -126,12 +125,12 @@ impl Heap {
     pub fn class_of(&self, bytes: usize) -> usize {
         debug_assert!(bytes <= TABLE_BYTES_MAX);
         let granules = bytes.div_ceil(GRANULE_BYTES);
-        // SAFETY: the table has an entry for each number of granules up to the most, as the caller
-        // has made sure of. (A checked access is 1 of 16 instructions.)
+        // SAFETY: the table has an entry for each number of granules up to the largest, which the caller has made sure
+        // of. (A checked access is 1 of 16 instructions.)
         usize::from(unsafe { *self.classes.get_unchecked(granules) })
     }
 
-    /// Takes a block out of a bin. Null: it is empty.
+    /// Takes a block out of a bin. Null: the bin is empty.
     #[inline(always)]
     pub fn pop(&self, class: usize) -> *mut u8 {
         debug_assert!(class < CLASSES);
@@ -147,7 +146,7 @@ impl Heap {
         block
     }
 
-    /// The same, and `sweep` can tell that it is under way: of the larger classes no block has to
+    /// The same as [`Heap::pop`], visible to `sweep` while it is under way: so no block of the larger classes has to
     /// stay in the bin of a thread that sleeps.
     #[inline(always)]
     pub fn pop_announced(&self, class: usize) -> *mut u8 {
@@ -158,7 +157,7 @@ impl Heap {
         block
     }
 
-    /// Puts a block into a bin. False: it is full.
+    /// Puts a block into a bin. False: the bin is full.
     #[inline(always)]
     pub fn push(&self, class: usize, block: *mut u8) -> bool {
         debug_assert!(class < CLASSES);
@@ -185,13 +184,13 @@ impl Heap {
         unsafe { &*self.bottoms[class % CLASSES].get().add(1 + index) }
     }
 
-    /// Blocks in a bin. Of another thread's heap: about.
+    /// Blocks in a bin. Approximate for another thread's heap.
     pub fn held(&self, class: usize) -> usize {
         let hollow = self.hollow[class % CLASSES].load(Ordering::Relaxed);
         self.height(class).saturating_sub(usize::from(hollow))
     }
 
-    /// Slots from the bottom to the top, those that are null too. Of another thread's heap: about.
+    /// Slots from the bottom to the top, null ones included. Approximate for another thread's heap.
     fn height(&self, class: usize) -> usize {
         let top = self.tops[class % CLASSES].load(Ordering::Relaxed);
         let bottom = self.bottoms[class % CLASSES].get();
@@ -213,7 +212,7 @@ impl Heap {
         unsafe { heap.write(Self::empty()) };
         // SAFETY: the slots begin behind the heap, which is a multiple of 64 bytes long.
         let first_slot = unsafe { heap.add(1) }.cast::<Slot>();
-        // SAFETY: nobody else knows of it yet.
+        // SAFETY: no other thread knows of it yet.
         unsafe { (*heap).classes = CLASS_OF_GRANULES };
         // SAFETY: initialized above, never unmapped.
         let heap = unsafe { &*heap };

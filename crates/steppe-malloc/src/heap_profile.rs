@@ -1,21 +1,20 @@
-//! A heap profile: which call paths hold how many live bytes, from a sample.
+//! The heap profile: live bytes by call path, from a sample.
 //!
 //! ```text
 //!  thread ── off ──▶ Heap: its bins                          the short ways, as always
 //!         └─ on ───▶ Sampler.empty: bins empty and full ──▶ the long ways, which count bytes
 //!                    Sampler.real ──▶ Heap: its bins
 //! ```
-//! Off, it costs what the long ways cost anyway and a look at a null. On, each thread points to a
-//! heap whose bins are empty and full at once, so every call takes the long way and counts down; each
-//! byte is as likely as any other to be the one that takes the sample ([`MEAN_BYTES`] apart on the
-//! average, exponentially distributed). A sampled block is a run of units of its own, or a mapping:
-//! its books have the number of its record, so that whoever frees it finds it, and free of all other
-//! blocks knows nothing.
+//! Switched off, it costs only a look at a null pointer on the slow paths. Switched on, each thread points to a heap
+//! whose bins are empty and full at once, so every call takes the slow path and counts down; each byte is as likely as
+//! any other to be the one that takes the sample ([`MEAN_BYTES`] apart on the average, exponentially distributed). A
+//! sampled block is a run of units of its own, or a mapping: its books have the number of its record, so a free in any
+//! thread finds it, and the free of any other block needs no check.
 //!
 //! Invariant: records are bounded by `table`'s limits, and made outside of every lock of the
 //! allocator but the table's own. While a stack is walked the thread's own heap serves it.
 //!
-//! Leaves out: threads that a profile finds running count from their next long way on.
+//! Leaves out: threads that are running when a profile starts count only from their next slow path on.
 
 mod due;
 mod stack;
@@ -40,22 +39,21 @@ pub use table::lost;
 pub use write::{write, write_file};
 pub(crate) use write::{write_at_exit, write_every, write_if_due, write_on_signal};
 
-/// How many bytes a sample stands for, on the average, unless told otherwise: tcmalloc's and
-/// jemalloc's number.
+/// Bytes between two samples, on the average, unless set otherwise: tcmalloc's and jemalloc's number.
 pub const MEAN_BYTES: usize = 512 << 10;
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static MEAN: AtomicUsize = AtomicUsize::new(MEAN_BYTES);
 
-/// What a thread points to while samples are taken.
+/// The heap of a thread while samples are taken.
 #[repr(C)]
 pub(crate) struct Sampler {
     empty: Heap,
     real: &'static Heap,
-    /// Until the next sample.
+    /// Bytes until the next sample.
     left_bytes: Cell<usize>,
     random: Cell<u64>,
-    /// A stack is being walked, which may allocate.
+    /// Set while a stack is being walked, which may allocate.
     is_busy: Cell<bool>,
 }
 
@@ -78,25 +76,25 @@ pub fn stop() {
     IS_ON.store(false, Ordering::Release);
 }
 
-/// Whether samples are taken.
+/// True while samples are taken.
 #[must_use]
 pub fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// How many bytes a sample stands for.
+/// Bytes between two samples, on the average.
 #[must_use]
 pub fn mean_bytes() -> usize {
     MEAN.load(Ordering::Relaxed)
 }
 
-/// A thread's heap with bins, whatever it points to now.
+/// A thread's heap with bins, whether or not it points to a sampler's now.
 #[inline]
 pub(crate) fn behind(heap: &'static Heap) -> &'static Heap {
     heap.sampler.get().map_or(heap, |sampler| sampler.real)
 }
 
-/// The same, and has the thread sample, or not any more, as is wanted now.
+/// The same as [`behind`]; starts or stops the sampling of the thread, as is set now.
 #[inline]
 pub(crate) fn look(heap: &'static Heap) -> &'static Heap {
     match heap.sampler.get() {
@@ -140,7 +138,7 @@ fn sample_small(size: usize, skipped: Skipped) -> Option<*mut u8> {
     Some(block.pointer)
 }
 
-/// A large block that was handed out.
+/// Notes a large block that was handed out.
 #[inline]
 pub(crate) fn on_large(block: *mut u8, size: usize, skipped: Skipped) {
     if is_on() {
@@ -160,8 +158,8 @@ fn sample_large(block: *mut u8, size: usize, skipped: Skipped) {
     }
 }
 
-/// A large block got another size where it stands, or with its mapping. `mark` is its record's
-/// number, `sizes` are the old one and the new one. What it grew by may be a sample as if it were a block of its own.
+/// Notes that a large block was resized, where it stands or with its mapping. `mark` is its record's number, `sizes`
+/// are the old one and the new one. The bytes that it grew by may be a sample like a block of their own.
 #[inline]
 pub(crate) fn on_resize(mark: &Cell<u32>, sizes: (usize, usize), skipped: Skipped) {
     if mark.get() != 0 || is_on() {
@@ -181,7 +179,7 @@ fn resize(mark: &Cell<u32>, (old, new): (usize, usize), skipped: Skipped) {
     }
 }
 
-/// A large block, or a sampled one, is freed.
+/// Notes that a large or sampled block is freed.
 #[inline]
 pub(crate) fn on_free(mark: &Cell<u32>) {
     if mark.get() != 0 {
@@ -208,7 +206,7 @@ fn due(bytes: usize) -> Option<&'static Sampler> {
 }
 
 impl Sampler {
-    /// A heap's sampler. `None`: no memory, and it goes unsampled.
+    /// A heap's sampler. `None`: no memory, and the heap goes unsampled.
     fn new(real: &'static Heap) -> Option<&'static Self> {
         let record = META.allocate(size_of::<Self>())?.cast::<Self>();
         let seed = sys::random() ^ record.addr() as u64 ^ u64::from(sys::now_ms()) << 32;
@@ -229,7 +227,7 @@ impl Sampler {
         Some(sampler)
     }
 
-    /// Counts bytes down. True: they are a sample.
+    /// Counts `bytes` down. True: they are a sample.
     fn count(&self, bytes: usize) -> bool {
         let left = self.left_bytes.get();
         if bytes < left {
@@ -240,7 +238,7 @@ impl Sampler {
         true
     }
 
-    /// Makes the record of a block. Its number; 0: there is no room for it.
+    /// Makes the record of a block. Returns its number; 0: there is no room for it.
     #[inline(never)]
     fn record(&'static self, size: usize, skipped: Skipped) -> u32 {
         self.is_busy.set(true);
@@ -254,8 +252,8 @@ impl Sampler {
         number
     }
 
-    /// Bytes until the next sample: exponentially distributed, so that it does not matter how they
-    /// are cut into blocks.
+    /// Bytes until the next sample: exponentially distributed, so that it does not matter into which blocks they are
+    /// cut.
     fn draw(&self) -> usize {
         // xorshift64*: Marsaglia, "Xorshift RNGs", 2003; Vigna, 2016.
         let mut random = self.random.get();

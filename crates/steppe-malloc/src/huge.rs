@@ -5,11 +5,11 @@
 //!   │ block ──────────────────────────── │ tail ───── │ untouched ─── │ the next mapping
 //!   └ a multiple of 4 MiB                  tail_bytes                 └ where it shares, another one
 //! ```
-//! The tail is what an earlier, longer block of the mapping left: resident, and free (`large/tails.rs`).
+//! The tail is the rest of an earlier, longer block of the mapping: resident, and free (`large/tails.rs`).
 //!
-//! Invariant: it is live (one block; in `large`'s list of tails if it has one), retained (in `large`'s list,
-//! nobody's), a place (mapped, without memory, in `places`' lists, or in `large`'s of those whose memory the kernel
-//! did not take) or spare (no mapping), and a record is never unmapped: whoever finds one in the map of chunks may
+//! Invariant: a record is live (one block; in `large`'s list of tails if it has one), retained (in `large`'s list,
+//! without an owner), a place (mapped, without memory, in `places`' lists, or in `large`'s of those whose memory the
+//! kernel did not take) or spare (no mapping), and it is never unmapped: code that finds one in the map of chunks may
 //! read it.
 
 use core::cell::Cell;
@@ -26,20 +26,20 @@ pub(crate) const PLACE: u8 = 3;
 /// The record of a mapping that is one block.
 pub(crate) struct Huge {
     pub base: Cell<*mut u8>,
-    /// Bytes of its block, in whole pages.
+    /// Bytes of the block, in whole pages.
     pub block_bytes: Cell<usize>,
-    /// Bytes of its mapping behind the block.
+    /// Bytes of the mapping behind the block.
     pub padding_bytes: Cell<usize>,
-    /// Bytes of the padding, from its start, that may be resident; of a live one only.
+    /// Bytes of the padding, from its start, that may be resident; of a live record only.
     pub tail_bytes: Cell<usize>,
     /// Held while the tail goes back, and while the block is freed or resized.
     pub tail_lock: Lock,
-    /// True when it may be part of a mapping of the kernel's with its neighbours; see `places`.
+    /// True if the mapping may be part of one of the kernel's with its neighbors; see `places`.
     pub shares: Cell<bool>,
     pub state: AtomicU8,
-    /// Since when it is retained, or has its tail.
+    /// Time since which the record is retained, or has its tail.
     pub stamp: Cell<u32>,
-    /// Whether it reads as zeros.
+    /// True if the memory reads as zeros.
     pub is_clean: Cell<bool>,
     /// The record of a sampled block, else 0; see `heap_profile`.
     pub sample: Cell<u32>,
@@ -53,7 +53,7 @@ impl Linked<0> for Huge {
 }
 
 impl Huge {
-    /// Bytes that may be used at `pointer`, its block's start; 0 for anything else.
+    /// Bytes that may be used at `pointer`, the block's start; 0 for any other pointer.
     pub fn usable_bytes(&self, pointer: *const u8) -> usize {
         let is_live = self.state.load(Ordering::Relaxed) == LIVE;
         let is_start = core::ptr::eq(pointer, self.base.get());
@@ -64,12 +64,12 @@ impl Huge {
         }
     }
 
-    /// Bytes of its mapping.
+    /// Bytes of the mapping.
     pub fn mapped_bytes(&self) -> usize {
         self.block_bytes.get() + self.padding_bytes.get()
     }
 
-    /// Makes its block `bytes` long within its mapping.
+    /// Makes the block `bytes` long within its mapping.
     pub fn set_block_bytes(&self, bytes: usize) {
         let mapped = self.mapped_bytes();
         self.block_bytes.set(bytes);

@@ -29,13 +29,13 @@ use crate::sync::Lock;
 pub const RUN_BYTES_MAX: usize = 1 << 20;
 /// Requests above this are refused (`PTRDIFF_MAX`): differences of pointers would not fit.
 pub const BYTES_MAX: usize = isize::MAX as usize;
-/// Of runs in use: this part may be free and resident besides what the profile lets be, so that a
-/// program that frees and asks again pays for few page faults however much it holds.
+/// Divisor of the runs in use: this part may be free and resident besides the profile's `free_bytes_max`, so that a
+/// program that frees and allocates again pays for few page faults however much it holds.
 const IN_USE_SHARE: usize = 10;
 
 pub(crate) static LARGE: Large = Large::new();
 
-/// What came of a request: the block, and whether it reads as zeros.
+/// The result of a request: the block, and whether it reads as zeros.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {
     pub pointer: *mut u8,
@@ -45,15 +45,15 @@ pub(crate) struct Block {
 pub(crate) struct Large {
     pub lock: Lock,
     retained: List<Huge, 0>,
-    /// Live ones with a tail.
+    /// Live mappings with a tail.
     tails: List<Huge, 0>,
     /// Places whose memory the kernel did not take.
     refused: List<Huge, 0>,
     spare: List<Huge, 0>,
     places: Places,
-    /// Live and retained ones.
+    /// Number of live and retained mappings.
     mappings: AtomicUsize,
-    /// Of these: those that share no mapping of the kernel's.
+    /// Number of those mappings that share none of the kernel's.
     alone: AtomicUsize,
     huge_bytes: AtomicUsize,
     run_bytes: AtomicUsize,

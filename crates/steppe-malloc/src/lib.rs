@@ -32,8 +32,8 @@
 //!   need no memory (`book_pages.rs`)
 //! - `pool.rs`, `pool/`: free units of the process and their decay
 //! - `chunk_map.rs`: address to chunk, and address to size class
-//! - `large.rs`, `large/`: blocks above 32 KiB: runs of units up to 1 MiB, mappings above that, and what a shorter block
-//!   leaves of a mapping (`tails.rs`)
+//! - `large.rs`, `large/`: blocks above 32 KiB: runs of units up to 1 MiB, mappings above that, and the rest that a
+//!   shorter block leaves of a mapping (`tails.rs`)
 //! - `huge.rs`: record of a mapping that is one block
 //! - `places.rs`: mappings of thousands of large blocks, which share the kernel's
 //! - `decay.rs`: purging of free memory after the decay time, and the background thread

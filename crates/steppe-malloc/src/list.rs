@@ -1,23 +1,23 @@
-//! Lists whose links lie in their elements: to enter and to leave costs no memory.
+//! Lists whose links lie in their elements: to insert and to remove costs no memory.
 //!
-//! Invariant: an element is in at most one list of each number `L`. Whoever touches a list or its
-//! elements' links holds the lock that the list's owner names.
+//! Invariant: an element is in at most one list of each number `L`. Code that accesses a list or
+//! its elements' links holds the lock that the list's owner names.
 
 use core::cell::Cell;
 
-/// The place of an element in lists of one number.
+/// The links of an element in lists of one number.
 pub struct Link<T: 'static> {
     previous: Cell<Option<&'static T>>,
     next: Cell<Option<&'static T>>,
 }
 
-/// What can be in lists of the number `L`.
+/// An element of lists of the number `L`.
 pub trait Linked<const L: usize>: Sized + 'static {
-    /// The place for it.
+    /// The links of the element in such a list.
     fn link(&self) -> &Link<Self>;
 }
 
-/// First in, last in: elements in an order that the owner chooses.
+/// A doubly linked list, open at both ends: the owner chooses the order.
 pub struct List<T: 'static, const L: usize> {
     first: Cell<Option<&'static T>>,
     last: Cell<Option<&'static T>>,

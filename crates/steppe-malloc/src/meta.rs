@@ -1,8 +1,8 @@
 //! Memory for the allocator's own records: taken from the system, zeroed, never given back.
 //!
-//! Invariant: what is handed out stays readable for as long as the process lives, so whoever finds
-//! a pointer to a record may follow it. Records are bounded by peaks: of threads (heaps), of large
-//! blocks that lived at once (`large`), of chunks outside the window (`chunk_map`).
+//! Invariant: a record stays readable for as long as the process lives, so a pointer to one may
+//! always be followed. Records are bounded by peaks: of threads (heaps), of large blocks that lived
+//! at once (`large`), of chunks outside the window (`chunk_map`).
 
 use core::cell::Cell;
 use core::ptr;
@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::Lock;
 use crate::sys;
 
-/// What is taken from the system at a time.
+/// Bytes that are mapped at a time.
 const REGION_BYTES: usize = 64 << 10;
 /// Records start at cache lines: two threads' never share one.
 const LINE_BYTES: usize = 64;

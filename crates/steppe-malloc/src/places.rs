@@ -21,17 +21,17 @@ use crate::huge::Huge;
 use crate::list::List;
 use crate::sys;
 
-/// Mappings that are as long as their block: a small part of what the kernel allows.
+/// Mappings that are as long as their block, at most: a small part of the kernel's limit.
 pub const EXACT_MAX: usize = 4096;
-/// Mappings that share none, those included that were moved by `mremap`: the kernel merges these with no other any
-/// more. From then on what would be moved is copied.
+/// Mappings that share none of the kernel's, at most. Those that `mremap` moved count, since the kernel merges them
+/// with no other any more; beyond this number blocks are copied instead of moved.
 pub const ALONE_MAX: usize = 4 * EXACT_MAX;
 /// The largest block whose mapping shares: as many as the kernel allows of larger ones are 4 TiB.
 pub const SHARING_BYTES_MAX: usize = 64 << 20;
 /// A list for each length in chunks, 0 for less than one.
 const LISTS: usize = SHARING_BYTES_MAX / CHUNK_BYTES + 1;
 
-/// The padding of a new mapping for a block of `bytes`, where `alone` share none already. `None`: it does not share.
+/// The padding of a new mapping for a block of `bytes`, if `alone` share none already. `None`: it does not share.
 pub(crate) fn padding(bytes: usize, alone: usize) -> Option<usize> {
     let shares = alone >= EXACT_MAX && bytes <= SHARING_BYTES_MAX && sys::has_endless_addresses();
     shares.then(|| bytes.next_multiple_of(CHUNK_BYTES) - bytes)
@@ -56,7 +56,7 @@ impl Places {
         }
     }
 
-    /// Their number. Needs no lock.
+    /// Number of places. Needs no lock.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -67,7 +67,7 @@ impl Places {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The shortest that holds `bytes`, at most [`SHARING_BYTES_MAX`].
+    /// Takes the shortest place that holds `bytes`, at most [`SHARING_BYTES_MAX`].
     pub fn take(&self, bytes: usize) -> Option<&'static Huge> {
         if self.count() == 0 {
             return None;
@@ -75,7 +75,7 @@ impl Places {
         self.pop_from(bytes.div_ceil(CHUNK_BYTES))
     }
 
-    /// Any.
+    /// Takes any place.
     pub fn pop(&self) -> Option<&'static Huge> {
         self.pop_from(0)
     }

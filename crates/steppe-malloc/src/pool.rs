@@ -1,13 +1,12 @@
-//! The pool of free units: one for the process, dirty ones first, and they decay.
+//! The pool of free units: one for the process; dirty units are taken first, and they decay.
 //!
 //! ```text
 //!   by_dirty[n]  chunks whose longest run of dirty free units has n   ─┐ first: no page fault
 //!   by_free[n]   chunks whose longest run of free units has n         ─┤ then
 //!                a new chunk                                          ─┘ last
 //! ```
-//! The smallest sufficient run is taken, so chunks that are nearly empty get empty and go back whole.
-//! A unit that comes back is dirty; when nobody took it for the decay time its memory goes back to
-//! the system, and its place stays.
+//! The smallest sufficient run is taken, so chunks that are nearly empty get empty and go back whole. A unit that comes
+//! back is dirty; after a decay time without use its memory goes back to the system, and its place stays.
 //!
 //! Invariant: a unit is free in `Chunk::free` or belongs to exactly one slab or run. While memory is
 //! given back its unit is not free, so the system call needs no lock.
@@ -29,7 +28,7 @@ use crate::sync::Lock;
 use crate::sys;
 use buckets::{Buckets, first_run, longest_run, multiples};
 
-/// What a chunk is cut down to where 4 MiB at once can't be had.
+/// Bytes of a chunk: less where 4 MiB at once can't be had.
 const MAPPED_BYTES: [usize; 3] = [CHUNK_BYTES, CHUNK_BYTES / 4, CHUNK_BYTES / 16];
 /// Bytes of a chunk's books.
 const BOOK_BYTES: usize = BOOK_UNITS * UNIT_BYTES;
@@ -63,9 +62,9 @@ pub(crate) struct Run {
     pub chunk: &'static Chunk,
     pub first: usize,
     pub units: usize,
-    /// Whether all of it reads as zeros: none of its pages is resident.
+    /// True if all of the run reads as zeros: none of its pages is resident.
     pub is_clean: bool,
-    /// True when its first unit was a slab.
+    /// True if its first unit was a slab.
     pub had_slab: bool,
 }
 
@@ -154,16 +153,16 @@ impl Pool {
         }
     }
 
-    /// Gives back what has been free for `decay_ms`, and chunks that are empty. Returns the bytes
-    /// that went back.
+    /// Gives back units that have been free for `decay_ms`, and chunks that are empty. Returns the bytes that went
+    /// back.
     pub fn purge(&self, now: u32, decay_ms: u32) -> usize {
         let purged = self.purge_some(now, decay_ms, usize::MAX);
         self.unmap_empty();
         purged
     }
 
-    /// Gives back `enough` bytes, or a chunk's more, of what has been free for `decay_ms`. Returns the bytes that
-    /// went back.
+    /// Gives back `enough` bytes, or a chunk's more, of units that have been free for `decay_ms`. Returns the bytes
+    /// that went back.
     pub fn purge_some(&self, now: u32, decay_ms: u32, enough: usize) -> usize {
         let mut purged = 0;
         let mut guard = self.lock.lock();
@@ -194,7 +193,7 @@ impl Pool {
             purged += gone_bytes;
             guard = self.lock.lock();
             self.remove(chunk);
-            // Whoever took other units meanwhile has dropped these from `dirty`.
+            // A thread that took other units meanwhile has dropped these from `dirty`.
             chunk.dirty.set(chunk.dirty.get() & !old | old & !gone);
             chunk.free.set(chunk.free.get() | taken);
             self.enter(chunk);
@@ -205,8 +204,8 @@ impl Pool {
 
     fn unmap_empty(&self) {
         while let Some(chunk) = self.take_empty() {
-            // SAFETY: all of its units are free and it is in no list any more: nobody has a pointer
-            // into it. The books say how much was mapped.
+            // SAFETY: all of its units are free and it is in no list any more: no pointer into it is used.
+            // `mapped_bytes` is the length of its mapping.
             if !unsafe { CHUNK_MAP.unmap(chunk.start(), chunk.mapped_bytes.get()) } {
                 let _guard = self.lock.lock();
                 self.chunks.fetch_add(1, Ordering::Relaxed);
@@ -240,7 +239,7 @@ impl Pool {
         !self.dirty_chunks.is_empty()
     }
 
-    /// True when it has more than one chunk, and more than were mapped beforehand.
+    /// True if the pool has more than one chunk, and more than were mapped beforehand.
     pub fn has_grown(&self) -> bool {
         self.chunks() > SPARE_CHUNKS.max(self.reserved_chunks.load(Ordering::Relaxed))
     }
@@ -250,7 +249,7 @@ impl Pool {
         self.chunks.load(Ordering::Relaxed)
     }
 
-    /// `None`: the limit on what is held does not allow it.
+    /// Takes free units out of a chunk, if there are any. `None`: the limit on bytes held does not allow it.
     fn take_free(&self, units: usize, align: usize) -> Option<Found> {
         // A run of this length has an aligned place for the units wherever it starts.
         let length = units + align - 1;
@@ -282,7 +281,7 @@ impl Pool {
         }))
     }
 
-    /// Units that are not free are not dirty in the pool's eyes either.
+    /// Sets a chunk's free units. Units that are not free are not dirty for the pool either.
     #[expect(clippy::unused_self, reason = "the pool's lock guards the chunk")]
     fn set_free(&self, chunk: &'static Chunk, free: u64) {
         chunk.free.set(free);
@@ -317,7 +316,7 @@ impl Pool {
         }
     }
 
-    /// Takes a chunk out that is free and clean as a whole, if there are more than are kept.
+    /// Takes out a chunk that is free and clean as a whole, if there are more than are kept.
     fn take_empty(&self) -> Option<&'static Chunk> {
         let _guard = self.lock.lock();
         let kept = SPARE_CHUNKS.max(self.reserved_chunks.load(Ordering::Relaxed));
@@ -342,12 +341,12 @@ impl Pool {
     }
 }
 
-/// Bytes of those of a chunk's free `units` that are not resident.
+/// Bytes of a chunk's free `units` that are not resident.
 fn clean_bytes(chunk: &Chunk, units: u64) -> usize {
     (units & !chunk.dirty.get()).count_ones() as usize * UNIT_BYTES
 }
 
-/// Free dirty units that have been so for `decay_ms`.
+/// Free dirty units that have aged for `decay_ms`.
 fn aged(chunk: &Chunk, now: u32, decay_ms: u32) -> u64 {
     let mut old = 0;
     let mut dirty = chunk.free.get() & chunk.dirty.get();
@@ -361,7 +360,7 @@ fn aged(chunk: &Chunk, now: u32, decay_ms: u32) -> u64 {
     old
 }
 
-/// Pages of its books that nobody has needed for `decay_ms`.
+/// Pages of a chunk's books that no slab has needed for `decay_ms`.
 fn aged_books(chunk: &Chunk, now: u32, decay_ms: u32) -> u16 {
     match deadline::has_passed(chunk.books_stamp.get(), now, decay_ms) {
         true => chunk.unused_books(),
@@ -369,7 +368,7 @@ fn aged_books(chunk: &Chunk, now: u32, decay_ms: u32) -> u16 {
     }
 }
 
-/// Units that nobody has used, when the first of a chunk go back: they are resident if they are parts of huge pages.
+/// Units never used, when the first units of a chunk go back: they are resident if they are parts of huge pages.
 fn unused_beside(chunk: &Chunk, old: u64) -> u64 {
     match old != 0 && chunk.has_unused_pages.replace(false) {
         true => chunk.free.get() & !chunk.dirty.get(),
@@ -383,7 +382,7 @@ fn purge_units(chunk: &Chunk, mut units: u64) -> u64 {
     while units != 0 {
         let first = units.trailing_zeros() as usize;
         let length = (units >> first).trailing_ones() as usize;
-        // SAFETY: these units are in nobody's hands: not free, and of no slab or run.
+        // SAFETY: the caller holds these units: not free in the pool, and of no slab or run.
         if unsafe { chunk.purge(chunk.base_of(first), length * UNIT_BYTES) } {
             gone |= span(first, length);
         }
@@ -404,7 +403,7 @@ fn new_chunk() -> Option<&'static Chunk> {
         held::give(BOOK_BYTES);
         return None;
     };
-    // Where the kernel gives huge pages unasked, a chunk's first use would make 2 MiB resident.
+    // If the kernel gives huge pages without a request, a chunk's first use would make 2 MiB resident.
     let wants_huge_pages = profile::huge_pages();
     sys::advise_huge_pages(chunk.start(), bytes, wants_huge_pages);
     chunk.may_have_huge_pages.set(wants_huge_pages);

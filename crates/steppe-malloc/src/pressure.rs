@@ -1,4 +1,4 @@
-//! Pressure: what happens when a bound on held memory is passed.
+//! Pressure: the answers when a bound on held memory is passed.
 //!
 //! | bound | passed by | answer |
 //! | --- | --- | --- |
@@ -12,7 +12,7 @@
 //! bound, further growth by an eighth is answered again, so a program that lives above its soft limit pays for few
 //! purges.
 //!
-//! Invariant: nothing here is looked at while no bound is passed.
+//! Invariant: while no bound is passed, the only cost here is a look at the flag.
 
 mod watermark;
 
@@ -32,7 +32,7 @@ use crate::sys;
 /// Parts of a bound that held memory grows or falls by until it is answered again.
 const HYSTERESIS: usize = 8;
 
-/// Ages by which the oldest free memory is found, each half of the one before.
+/// Ages tried to find the oldest free memory, each half of the one before.
 const AGES: u32 = 8;
 
 /// The soft limit; `usize::MAX`: none.
@@ -40,10 +40,10 @@ static SOFT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Bytes held beyond which the next purge is due.
 static SOFT_NEXT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Sets the most that may be held, in bytes; 0 takes the limit away. Where more is held, what is free is purged.
+/// Sets the most bytes that may be held; 0 removes the limit. If more are held, free memory is purged.
 ///
-/// Held are whole units of 64 KiB in use, blocks above 1 MiB, free memory until it is purged, and the allocator's
-/// records; not what the program maps itself, stacks and libraries.
+/// Held bytes are whole units of 64 KiB in use, blocks above 1 MiB, free memory until it is purged, and the allocator's
+/// records; not the program's own mappings, stacks and libraries.
 pub fn set_limit(bytes: usize) {
     held::set_limit(bytes);
     if bytes > 0 && held::bytes() > bytes {
@@ -51,13 +51,13 @@ pub fn set_limit(bytes: usize) {
     }
 }
 
-/// Sets how many bytes may be held before everything free is purged at once; 0 takes the soft limit away.
+/// Sets how many bytes may be held before everything free is purged at once; 0 removes the soft limit.
 pub fn set_soft_limit(bytes: usize) {
     note_soft_limit(bytes);
     answer();
 }
 
-/// The same where locks are held: it is answered later.
+/// The same as [`set_soft_limit`] where locks are held: the purge comes later.
 pub(crate) fn note_soft_limit(bytes: usize) {
     let soft = if bytes == 0 { usize::MAX } else { bytes };
     SOFT.store(soft, Ordering::Relaxed);
@@ -75,13 +75,13 @@ pub fn set_watermark(bytes: usize, eventfd: c_int) -> bool {
     is_set
 }
 
-/// Before a request is tried again: what was kept for later is enough, perhaps.
+/// Gives back everything that is kept for later, before a request is tried again.
 pub(crate) fn make_room() {
     LARGE.unmap_places();
     decay::purge_all();
 }
 
-/// Has a block resized, by `request`, with no lock held: again where a limit refuses it at first.
+/// Has a block resized, by `request`, with no lock held: once more if a limit refuses it at first.
 pub(crate) fn with_room<R>(request: impl Fn() -> Option<R>) -> Option<R> {
     let mut result = request();
     if result.is_none() && held::is_limited() {
@@ -92,20 +92,21 @@ pub(crate) fn with_room<R>(request: impl Fn() -> Option<R>) -> Option<R> {
     result
 }
 
-/// At the end of a slow path, with no lock held: what bounds ask for, and what is due.
+/// Answers passed bounds and gives back what is due. At the end of a slow path, with no lock held.
 pub(crate) fn tick() {
     answer();
     decay::tick();
 }
 
-/// Where memory was asked for, with no lock held: the same, but that our thread sees to what is due.
+/// Answers passed bounds, and starts the background thread if the heap has grown. On paths that allocate, with no lock
+/// held.
 #[inline]
 pub(crate) fn start_if_wanted() {
     answer();
     decay::start_if_wanted();
 }
 
-/// Does what a passed bound asks for.
+/// Answers the bounds that were passed.
 #[inline]
 fn answer() {
     if held::is_answer_wanted() {
@@ -133,14 +134,15 @@ fn answer_now() {
     plan();
 }
 
-/// In the child of a fork: its parent's watermark is not its own, and it may be moved to another control group.
+/// Resets the bounds in the child of a fork: its parent's watermark is not its own, and it may be moved to another
+/// control group.
 pub(crate) fn after_fork() {
     WATERMARK.forget();
     GROUP.forget();
     plan();
 }
 
-/// Has growth answered that passes the next bound.
+/// Sets the bounds whose passing is answered next.
 fn plan() {
     let next = next_bound();
     // Below this the soft limit is in force again.
@@ -154,7 +156,7 @@ fn plan() {
     }
 }
 
-/// Bytes held beyond which something is to be done.
+/// Bytes held beyond which a purge or a report is due.
 fn next_bound() -> usize {
     soft_next().min(GROUP.next_bytes()).min(WATERMARK.bytes())
 }
@@ -171,7 +173,7 @@ fn rearmed_below(bound: usize) -> usize {
     bound - bound / HYSTERESIS
 }
 
-/// Purges everything free. False: somebody is at it.
+/// Purges everything free. False: another thread is purging.
 fn purge_everything() -> bool {
     let guard = PURGE.try_lock();
     if guard.is_some() {
@@ -180,8 +182,8 @@ fn purge_everything() -> bool {
     guard.is_some()
 }
 
-/// Purges the oldest of what is free beyond the profile's share, and a quarter of that share more, so that the next
-/// purge is as many frees away.
+/// Purges the oldest free memory beyond the profile's share, and a quarter of that share more, so that the next purge
+/// is as many frees away.
 fn purge_excess() {
     let (free, max) = (held::free_bytes(), held::free_max());
     if !held::is_excess(free) {
@@ -194,7 +196,7 @@ fn purge_excess() {
     let excess = free - (max - max / 4);
     let (now, decay_ms) = (sys::now_ms(), profile::decay_ms());
     let mut purged = 0;
-    // The clock of stamps goes by some milliseconds.
+    // The clock of stamps has a resolution of some milliseconds.
     for age_ms in (1..=AGES).map(|age| decay_ms >> age).chain([0]) {
         purged += LARGE.purge_some(now, age_ms, excess.saturating_sub(purged));
         purged += POOL.purge_some(now, age_ms, excess.saturating_sub(purged));

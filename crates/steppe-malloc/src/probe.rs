@@ -6,10 +6,10 @@ use core::ptr;
 
 use crate::errno::{errno, keeping_errno};
 
-/// Reads eight bytes at a multiple of eight. `None`: they are not mapped, or not readable.
+/// Reads eight bytes at a multiple of eight. `None`: not mapped, or not readable.
 ///
-/// The kernel is asked by a call that copies them and then fails, whatever they hold: sigprocmask(2) with an operation
-/// that does not exist. Filters of system calls let it pass, since the C library needs it.
+/// The kernel is asked by a call that copies them and then fails, whatever their value: sigprocmask(2) with an
+/// operation that does not exist. Filters of system calls let it pass, since the C library needs it.
 #[must_use]
 pub fn word(address: usize) -> Option<usize> {
     const NO_OPERATION: libc::c_int = -1;

@@ -1,22 +1,22 @@
-//! Profiles: what the allocator trades memory for, as data.
+//! Profiles: the trade of memory for speed, as numbers.
 //!
-//! Invariant: no code asks which profile is in force; it asks for the numbers here, and the numbers
-//! that a bin needs are copied into a heap when a thread gets it. So a change of profile reaches bins
-//! with the next thread (or the next change of hands), everything else at once.
+//! Invariant: no code asks which profile is in force; it asks for the numbers here, and the numbers of a bin are copied
+//! into a heap when a thread gets it. So a change of profile reaches bins with the next thread (or the next change of
+//! hands), everything else at once.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::size_class::{BLOCK_BYTES, CLASSES, TABLE_BYTES_MAX};
 
-/// Blocks that a depot keeps of a class at the most, whatever the profile.
+/// Blocks of a class that a depot keeps, at most, in every profile.
 const DEPOT_BLOCKS_MAX: usize = 512;
 
-/// What the allocator trades memory for.
+/// A trade of memory for speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
     /// Large bins, huge pages, memory that stays for ten seconds: throughput first.
     Speed,
-    /// The default: fast, and what was not used for a second goes back.
+    /// The default: fast, and memory goes back after a second without use.
     Balanced,
     /// Small bins, and memory goes back after a tenth of a second.
     Lean,
@@ -25,7 +25,7 @@ pub enum Profile {
 /// The numbers of a profile.
 #[derive(Debug)]
 pub struct Numbers {
-    /// What reports call it, and what the environment names it by.
+    /// The name in reports and in the environment.
     pub name: &'static str,
     /// A bin holds at most this many bytes of blocks …
     pub bin_bytes: usize,
@@ -33,30 +33,29 @@ pub struct Numbers {
     pub bin_blocks: usize,
     /// The same limit in bytes for blocks above [`TABLE_BYTES_MAX`], of which a sweep leaves none.
     pub medium_bin_bytes: usize,
-    /// What a depot keeps of a class, in bytes.
+    /// Bytes of a class that a depot keeps.
     pub depot_bytes: usize,
-    /// How long free memory stays resident, in milliseconds.
+    /// Milliseconds that free memory stays resident.
     pub decay_ms: u32,
     /// Free mappings of single blocks that are kept, in bytes.
     pub huge_retained_bytes: usize,
-    /// A run goes back to the system when it is freed if more than this would be free and resident,
-    /// in bytes, and a tenth of what runs are in use.
+    /// Bytes of free and resident memory, besides a tenth of the runs in use, beyond which a run goes back to the
+    /// system when it is freed.
     pub free_bytes_max: usize,
     /// Free and resident memory beyond this goes back at once, the oldest first, in bytes …
     pub free_floor_bytes: usize,
-    /// … and this many parts of 16 of what was live not long ago.
+    /// … and this many sixteenths of the recent peak of live bytes.
     pub free_share_16ths: usize,
-    /// How much larger than asked for a kept mapping may be, as a part of 16 of the request; the rest is its tail.
+    /// The excess of a kept mapping over the request, at most, in sixteenths of the request; the rest is its tail.
     pub huge_slack_16ths: usize,
-    /// Whether huge pages are asked for, or none wanted.
+    /// True if huge pages are requested, false if they are refused.
     pub huge_pages: bool,
-    /// Whether threads are spread over shards: they wait less for each other, and more slabs are
-    /// partly used.
+    /// True if threads are spread over shards: they wait less for each other, and more slabs are partly used.
     pub is_sharded: bool,
 }
 
 impl Profile {
-    /// Its numbers.
+    /// The numbers of the profile.
     #[must_use]
     pub const fn numbers(self) -> &'static Numbers {
         match self {
@@ -66,7 +65,7 @@ impl Profile {
         }
     }
 
-    /// By its name.
+    /// The profile of a name.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         [Self::Speed, Self::Balanced, Self::Lean]
@@ -130,9 +129,9 @@ static LEAN: Numbers = Numbers {
 };
 
 static CURRENT: AtomicU8 = AtomicU8::new(Profile::Balanced.code());
-/// Set by hand, plus one; 0: the profile's own.
+/// Decay time set by hand, plus one; 0: the profile's own.
 static DECAY_MS_PLUS_1: AtomicU32 = AtomicU32::new(0);
-/// Set by hand: 1 never, 2 always; 0: the profile's own.
+/// Huge pages set by hand: 1 never, 2 always; 0: the profile's own.
 static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
 
 /// The profile in force.
@@ -150,7 +149,7 @@ pub fn set(profile: Profile) {
     CURRENT.store(profile.code(), Ordering::Relaxed);
 }
 
-/// How long free memory stays resident, in milliseconds.
+/// Milliseconds that free memory stays resident.
 #[must_use]
 pub fn decay_ms() -> u32 {
     match DECAY_MS_PLUS_1.load(Ordering::Relaxed) {
@@ -159,12 +158,12 @@ pub fn decay_ms() -> u32 {
     }
 }
 
-/// Sets the decay by hand, whatever the profile says.
+/// Sets the decay time by hand; it overrides the profile's.
 pub fn set_decay_ms(decay_ms: u32) {
     DECAY_MS_PLUS_1.store(decay_ms.saturating_add(1), Ordering::Relaxed);
 }
 
-/// Whether huge pages are asked for, for what is mapped from now on.
+/// True if huge pages are requested for new mappings.
 #[must_use]
 pub fn huge_pages() -> bool {
     match HUGE_PAGES.load(Ordering::Relaxed) {
@@ -173,14 +172,14 @@ pub fn huge_pages() -> bool {
     }
 }
 
-/// Sets the use of huge pages by hand, whatever the profile says.
+/// Sets the use of huge pages by hand; it overrides the profile's.
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 pub fn set_huge_pages(wanted: bool) {
     HUGE_PAGES.store(u8::from(wanted) + 1, Ordering::Relaxed);
 }
 
 impl Numbers {
-    /// How many blocks of a class a bin holds.
+    /// Blocks of a class that a bin holds, at most.
     #[must_use]
     pub fn bin_capacity(&self, class: usize) -> usize {
         let bytes = match BLOCK_BYTES.get(class) {
@@ -190,7 +189,7 @@ impl Numbers {
         capacity(class, bytes, self.bin_blocks)
     }
 
-    /// How many blocks of a class a depot keeps.
+    /// Blocks of a class that a depot keeps, at most.
     #[must_use]
     pub fn depot_capacity(&self, class: usize) -> usize {
         capacity(class, self.depot_bytes, DEPOT_BLOCKS_MAX)

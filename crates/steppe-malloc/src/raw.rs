@@ -1,9 +1,9 @@
-//! The C-shaped face: pointers and sizes, null when there is no memory.
+//! The C-shaped interface: pointers and sizes, null when there is no memory.
 //!
 //! Null comes with `errno` set to `ENOMEM`.
 //!
-//! Invariant: the ways of [`allocate`] and [`free`] that are taken when a bin has a block, or room,
-//! take no lock, make no call and touch nothing that another thread writes.
+//! Invariant: the fast paths of [`allocate`] and [`free`], taken when a bin has a block, or room, take no lock, make no
+//! call and touch nothing that another thread writes.
 
 use core::ops::Range;
 use core::ptr;
@@ -24,9 +24,9 @@ use crate::{foreign, start, sys, tls};
 /// Every block is aligned to this, in bytes.
 pub const ALIGN: usize = 16;
 
-/// What the hardened build keeps for itself at the end of each block of a class, in bytes.
+/// Bytes at the end of each block of a class that the hardened build keeps for its fence.
 const FENCE_BYTES: usize = if cfg!(feature = "hardened") { 8 } else { 0 };
-/// The report of a `free` that is nobody's.
+/// The report of a `free` of a pointer without an owner.
 const NOBODYS: &str = "free of a pointer not from this allocator, or freed long ago";
 
 /// Requests above this have no class.
@@ -95,8 +95,8 @@ fn allocate_slowly(size: usize) -> *mut u8 {
     block
 }
 
-/// No memory. Said here, since what follows a call costs the way without one too: `malloc` would
-/// have to keep a frame for it.
+/// Sets `ENOMEM` and returns null. A function of its own, since code after a call costs the path without one too:
+/// `malloc` would have to keep a frame for it.
 fn refuse() -> *mut u8 {
     sys::set_errno(libc::ENOMEM);
     ptr::null_mut()
@@ -111,7 +111,7 @@ fn give_one(class: usize) -> *mut u8 {
 
 #[cold]
 fn allocate_large(size: usize, align: usize) -> Option<Block> {
-    // So that the environment was read, and a thread's first block may be a large one.
+    // Reads the environment, if this is the first block of the process.
     start::heap();
     let block = LARGE.allocate(size, align).or_else(|| {
         pressure::make_room();
@@ -160,8 +160,8 @@ pub fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
     }
 }
 
-/// The smallest class whose blocks hold `size` bytes and all lie at multiples of `align`: slabs start
-/// at multiples of 64 KiB, so those whose size is one.
+/// The smallest class whose blocks hold `size` bytes and all lie at multiples of `align`: slabs start at multiples of
+/// 64 KiB, so those whose block size is a multiple of `align`.
 fn aligned_class(align: usize, size: usize) -> Option<usize> {
     if size > SMALL_REQUEST_MAX || align > SMALL_BYTES_MAX {
         return None;
@@ -216,7 +216,7 @@ fn free_small(pointer: *mut u8, class: usize) {
     }
 }
 
-/// What is not a block of a slab in the window.
+/// Frees a pointer that is no block of a slab in the window.
 fn free_other(pointer: *mut u8) {
     match chunk_map::owner(pointer.addr()) {
         Owner::Chunk(chunk) => {
@@ -285,7 +285,7 @@ pub unsafe fn reallocate(pointer: *mut u8, size: usize) -> *mut u8 {
         // A smaller block is the same block.
         return if size <= usable { pointer } else { new };
     }
-    // SAFETY: both have as many bytes, and the new block is nobody else's.
+    // SAFETY: both have as many bytes, and the new block is this call's alone.
     unsafe { ptr::copy_nonoverlapping(pointer, new, usable.min(size)) };
     // SAFETY: promised by the caller.
     unsafe { free(pointer) };
@@ -312,7 +312,7 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
         }
         Owner::Huge(huge) => {
             let usable = huge.usable_bytes(pointer);
-            // As much smaller a block belongs among the runs.
+            // A block that shrinks to a run's size moves to a run.
             if usable == 0 || size <= crate::large::RUN_BYTES_MAX {
                 return None;
             }
@@ -328,7 +328,7 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
     }
 }
 
-/// Bytes that may be used at `pointer`; 0 for null or what is no block's start.
+/// Bytes that may be used at `pointer`; 0 for null or a pointer that is no block's start.
 ///
 /// # Safety
 /// As [`free`], but the block stays.
@@ -356,14 +356,14 @@ pub unsafe fn usable_size(pointer: *mut u8) -> usize {
     }
 }
 
-/// Whether an address is in memory that this allocator hands blocks out of.
+/// True if an address is in memory that this allocator hands blocks out of.
 #[must_use]
 pub fn owns(pointer: *const u8) -> bool {
     CHUNK_MAP.contains(pointer.addr())
 }
 
-/// Whether memory that this allocator hands blocks out of lies in a range of addresses that is a
-/// mapping of the process, or several. A look for each 4 MiB of it.
+/// True if memory that this allocator hands blocks out of lies in a range of addresses that is a mapping of the
+/// process, or several. A look for each 4 MiB of it.
 #[must_use]
 pub fn owns_any(mapping: Range<usize>) -> bool {
     let chunks = mapping.start.next_multiple_of(CHUNK_BYTES)..mapping.end;
@@ -372,8 +372,7 @@ pub fn owns_any(mapping: Range<usize>) -> bool {
         .any(|address| CHUNK_MAP.contains(address))
 }
 
-/// Gives free memory back to the system now, that of the calling thread's bins too. True when any
-/// went back.
+/// Gives free memory back to the system now, including the calling thread's bins. True if any went back.
 pub fn trim() -> bool {
     if let Some(heap) = threads::current() {
         heap.flush_all();
@@ -381,8 +380,8 @@ pub fn trim() -> bool {
     decay::purge_all() > 0
 }
 
-/// For an event loop that is about to sleep: brings what this thread keeps to the depots, so that it
-/// decays while the thread sleeps, and gives back what is due. Cheap when there is nothing to do.
+/// Flushes the calling thread's bins to the depots, so that the blocks decay while it sleeps, and gives back what is
+/// due. For an event loop that is about to sleep. Cheap when there is nothing to do.
 pub fn on_idle() {
     if let Some(heap) = threads::current() {
         heap.flush_all();
@@ -391,15 +390,15 @@ pub fn on_idle() {
     pressure::start_if_wanted();
 }
 
-/// Ends the library's own thread, and has none started from now on, for a program that has to be of one thread. True
+/// Ends the library's own thread, and has none started from now on, for a program that must be single-threaded. True
 /// when there was one: the kernel may count it for a moment after this.
 #[must_use]
 pub fn stop_thread() -> bool {
     decay::stop()
 }
 
-/// For a program that is about to forbid system calls (seccomp(2)): no thread is started and no file of the control group
-/// is read from now on, unless they are already.
+/// Starts no thread and reads no file of the control group from now on, unless already done. For a program that is
+/// about to forbid system calls (seccomp(2)).
 pub fn expect_filters() {
     decay::forbid_thread();
     GROUP.ignore();

@@ -1,4 +1,4 @@
-//! What is said on standard error: misuse, and settings that make no sense.
+//! Messages on standard error: misuse, and invalid settings.
 //!
 //! Invariant: one write a message, no allocation, and no more than [`REPORTS_MAX`] of them: a program
 //! that goes on with its mistake fills no disk.
@@ -44,8 +44,8 @@ impl Write for Line {
     }
 }
 
-/// Says what was done wrong with which pointer. The hardened build ends the process; otherwise the
-/// call is as if it had not been made.
+/// Reports a misuse and its pointer. The hardened build ends the process; otherwise the call is as
+/// if it had not been made.
 #[cold]
 pub(crate) fn misuse(what: &str, pointer: *const u8, class: usize) {
     let mut line = Line::new();
@@ -60,7 +60,7 @@ pub(crate) fn misuse(what: &str, pointer: *const u8, class: usize) {
     }
 }
 
-/// Says that a setting is not understood, and that it is ignored.
+/// Reports a setting that is not understood, and is ignored.
 pub(crate) fn setting(name: &CStr, value: &[u8], known: &str) {
     let mut line = Line::new();
     let name = name.to_str().unwrap_or("?");
@@ -70,7 +70,7 @@ pub(crate) fn setting(name: &CStr, value: &[u8], known: &str) {
     say(&line);
 }
 
-/// Says that a file could not be written.
+/// Reports a file that could not be written.
 pub(crate) fn unwritten(path: &CStr) {
     let mut line = Line::new();
     let _ = line.write_str("steppe-malloc: can't write ");
@@ -79,7 +79,7 @@ pub(crate) fn unwritten(path: &CStr) {
     say(&line);
 }
 
-/// Appends the beginning of what is not known to be text.
+/// Appends the beginning of bytes that may not be text, escaped.
 fn escape(line: &mut Line, bytes: &[u8]) {
     for &byte in bytes.iter().take(64) {
         let _ = write!(line, "{}", core::ascii::escape_default(byte));

@@ -9,7 +9,7 @@
 //! | `STEPPE_MALLOC_DEEPBIND` | `0`: no library is opened with `RTLD_DEEPBIND`, `1`: those that ask for it | `0` |
 //! | `STEPPE_MALLOC_RESERVE` | bytes to map at the start, with `K`, `M` or `G` | `0` |
 //! | `STEPPE_MALLOC_LIMIT` | the most bytes to hold, with `K`, `M` or `G`; see `pressure` | none |
-//! | `STEPPE_MALLOC_SOFT_LIMIT` | bytes beyond which what is free is purged at once | none |
+//! | `STEPPE_MALLOC_SOFT_LIMIT` | bytes beyond which free memory is purged at once | none |
 //! | `STEPPE_MALLOC_CGROUP` | the folder of the control group whose limit counts | the process's |
 //! | `STEPPE_MALLOC_STATS` | `1`: JSON to standard error at exit, or a file; `%p`: the process's number | none |
 //! | `STEPPE_MALLOC_PROFILE_HEAP` | the file of a heap profile at exit; `%p` as above | none |
@@ -17,8 +17,8 @@
 //! | `STEPPE_MALLOC_PROFILE_HEAP_SIGNAL` | the signal for a further profile | none |
 //! | `STEPPE_MALLOC_PROFILE_HEAP_EVERY` | seconds between further profiles | none |
 //!
-//! Invariant: a value that is not understood is said once and ignored. Programs that run with
-//! another's rights read none of these (`secure_getenv`).
+//! Invariant: a value that is not understood is reported once and ignored. Programs that run with another user's rights
+//! (setuid) read none of these (`secure_getenv`).
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
@@ -97,7 +97,7 @@ pub(crate) fn read() {
     take(CONTROL_GROUP, "a folder, 0", |value| GROUP.name(value));
 }
 
-/// The part that may allocate: what happens at exit.
+/// Reads the settings of the exit handlers, which may allocate.
 pub(crate) fn read_late() {
     take(STATS, "1, or a writable file", |value| {
         let process = sys::process_id();
@@ -111,7 +111,7 @@ pub(crate) fn read_late() {
     });
 }
 
-/// Reads a variable, and says so if it is not understood.
+/// Reads a variable, and reports a value that is not understood.
 pub(crate) fn take(name: &'static CStr, known: &str, understand: impl FnOnce(&[u8]) -> Option<()>) {
     if let Some(value) = sys::environment(name)
         && understand(value).is_none()

@@ -1,4 +1,4 @@
-//! Size classes: which block serves a request.
+//! Size classes: from the size of a request to the class of its block.
 //!
 //! ```text
 //! class     1   2  …   8 |   9   10   11   12 |  13 …  16 | … |    37     38     39     40
@@ -8,24 +8,26 @@
 //! Invariant: `class_of(size)` is the smallest class whose blocks hold `size` bytes. Finer steps were
 //! tried elsewhere and cost resident pages: each class in use has a partly filled page of its own.
 //!
-//! Leaves out: what is larger than [`SMALL_BYTES_MAX`], see `large`.
+//! Leaves out: requests above [`SMALL_BYTES_MAX`], see `large`.
 
 use crate::chunk::UNIT_BYTES;
 
-/// One more than the highest class; class 0 has no blocks, and sends every request the slow way.
+/// One more than the highest class; class 0 has no blocks, and sends every request to the slow
+/// path.
 pub const CLASSES: usize = 41;
 /// The largest block of a class.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
 /// Sizes up to this are looked up in a table, by their number of granules.
 pub const TABLE_BYTES_MAX: usize = 1 << 10;
-/// What every size and address is a multiple of: what C promises of `malloc` on 64-bit machines.
+/// Common divisor of all block sizes and addresses: the alignment that C demands of `malloc` on
+/// 64-bit machines.
 pub const GRANULE_BYTES: usize = 16;
 /// Entries of a table of classes by granules.
 pub const GRANULES: usize = TABLE_BYTES_MAX / GRANULE_BYTES + 1;
 
 /// Classes up to here are a granule apart.
 const LINEAR_CLASSES: usize = 8;
-/// `log2` of the largest of these.
+/// `log2` of the largest block size of these classes.
 const LINEAR_SHIFT: u32 = 7;
 
 /// The block size of each class, in bytes.

@@ -1,4 +1,4 @@
-//! The first block of a process, and what has to be there before it and right after it.
+//! The start of a process's allocator: settings before the first block, handlers right after it.
 //!
 //! Invariant: the environment is read before the first heap is made; what may allocate is registered
 //! once its thread has a heap.
@@ -20,8 +20,8 @@ const PROFILE_HEAP_EVERY: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP_EVERY";
 static IS_READY: AtomicBool = AtomicBool::new(false);
 static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
 
-/// The calling thread's heap; it gets one if it has none. `None`: no memory, or the thread is at its
-/// end and gave its heap back.
+/// The calling thread's heap; a thread without one gets one. `None`: no memory, or the thread is at
+/// its end and gave its heap back.
 pub(crate) fn heap() -> Option<&'static Heap> {
     if !tls::has_heap() {
         prepare();
@@ -35,7 +35,7 @@ pub(crate) fn heap() -> Option<&'static Heap> {
     Some(heap)
 }
 
-/// The same for a block that the thread gives back.
+/// The same as [`heap`], for a thread that gives a block back.
 pub(crate) fn heap_to_free() -> Option<&'static Heap> {
     match tls::has_heap() || threads::is_one_of_many_frees() {
         true => heap(),
@@ -63,8 +63,8 @@ fn prepare() {
     }
 }
 
-/// When the program starts, or whatever library this is in is loaded. What looks for functions of
-/// other libraries can't be done within somebody's request for memory.
+/// Runs when the program starts, or the library that contains this is loaded. A search for
+/// functions of other libraries is not possible within a request for memory.
 #[cfg(not(any(miri, loom)))]
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -75,8 +75,8 @@ static AT_LOAD: extern "C" fn() = at_load;
     expect(dead_code, reason = "models call what they try")
 )]
 extern "C" fn at_load() {
-    // The first heap, and what is registered with it, before anybody can ask for a block while the C
-    // library holds the lock of its list of handlers.
+    // Makes the first heap, and registers its handlers, before any code can ask for a block while
+    // the C library holds the lock of its list of handlers.
     heap();
     take(PROFILE_HEAP, "a writable file", |path| {
         let mut mean_bytes = heap_profile::MEAN_BYTES;

@@ -1,7 +1,7 @@
-//! Statistics: read from books that are kept anyway, so nobody pays for them but who asks.
+//! Statistics: read from books that are kept anyway, so they cost nothing until they are read.
 //!
-//! Invariant: what is read while other threads go on is about right: each figure was true at some
-//! moment of the reading, their sums at none in particular.
+//! Invariant: figures that are read while other threads go on are approximate: each was true at some moment of the
+//! reading, their sums at none in particular.
 
 use core::fmt::{self, Write};
 
@@ -20,34 +20,34 @@ use crate::pool::POOL;
 use crate::profile;
 use crate::size_class::CLASSES;
 
-/// What the allocator holds, in bytes.
+/// Memory held by the allocator, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stats {
-    /// Handed out to the program, blocks rounded up to their class.
+    /// Blocks handed out to the program, each rounded up to its class.
     pub live_bytes: usize,
     /// Free units and mappings that are resident until their decay has passed.
     pub dirty_bytes: usize,
     /// Free blocks in slabs, stores and bins. Their pages may have been given back.
     pub retained_bytes: usize,
-    /// A part of these: in threads' bins.
+    /// The part of `retained_bytes` in threads' bins.
     pub binned_bytes: usize,
-    /// A part of these: in the depots' stores.
+    /// The part of `retained_bytes` in the depots' stores.
     pub stored_bytes: usize,
     /// Address space taken from the system, records included.
     pub mapped_bytes: usize,
-    /// Its highest value so far.
+    /// Peak of `mapped_bytes`.
     pub mapped_bytes_peak: usize,
-    /// A part of `live_bytes`: blocks with a mapping of their own.
+    /// The part of `live_bytes` in blocks with a mapping of their own.
     pub huge_bytes: usize,
-    /// A part of `live_bytes`: blocks that are runs of units.
+    /// The part of `live_bytes` in blocks that are runs of units.
     pub run_bytes: usize,
-    /// Units and mappings that are or may be resident, and records: what limits bound, see `pressure`.
+    /// Units and mappings that are or may be resident, and records: the figure that limits bound, see `pressure`.
     pub held_bytes: usize,
     /// The allocator's own records.
     pub meta_bytes: usize,
-    /// Given back to the system so far.
+    /// Bytes given back to the system so far.
     pub purged_bytes: u64,
-    /// Looks at what had decayed, so far.
+    /// Purges of decayed memory so far.
     pub purges: u64,
     /// Chunks of 4 MiB.
     pub chunks: usize,
@@ -87,7 +87,7 @@ pub fn read() -> Stats {
     stats
 }
 
-/// What [`Stats::meta_bytes`] says, at no cost.
+/// The figure of [`Stats::meta_bytes`], at no cost.
 #[must_use]
 pub fn meta_bytes() -> usize {
     META.mapped_bytes()
@@ -119,7 +119,7 @@ pub fn heaps() -> impl Iterator<Item = HeapStats> {
 /// Writes everything as one JSON object, without allocating.
 ///
 /// # Errors
-/// What `sink` returns.
+/// The error that `sink` returns.
 pub fn write_json(sink: &mut dyn Write) -> fmt::Result {
     let stats = read();
     write!(

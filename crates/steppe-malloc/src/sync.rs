@@ -1,7 +1,7 @@
 //! Atomics, and the one lock: the standard ones, or loom's under `--cfg loom`.
 //!
-//! Invariant: a lock is held for a bounded number of steps, never across a system call that can wait
-//! on somebody else, and taken in the order of `fork`'s list.
+//! Invariant: a lock is held for a bounded number of steps, never across a system call that can wait for another
+//! thread, and taken in the order of `fork`'s list.
 
 #[cfg(loom)]
 pub mod modeled;
@@ -15,9 +15,8 @@ use core::sync::atomic::Ordering;
 
 use crate::sys;
 
-/// A barrier in all threads of the process: stores that another thread made before it are visible to the
-/// caller after it, and loads that another thread makes after it see what the caller stored before. It
-/// waits; see `heap/sweep.rs`.
+/// A barrier in all threads of the process: stores that another thread made before it are visible to the caller after
+/// it, and loads that another thread makes after it see the caller's earlier stores. It waits; see `heap/sweep.rs`.
 #[cfg(not(loom))]
 pub fn barrier() {
     core::sync::atomic::fence(Ordering::SeqCst);
@@ -31,16 +30,16 @@ const BARRIER_US: u64 = 1_000;
 
 const OPEN: u32 = 0;
 const HELD: u32 = 1;
-/// Held, and somebody may be asleep.
+/// Held, and another thread may be asleep.
 const CONTENDED: u32 = 2;
 
-/// Looks at a held lock before sleeping: about as long as a section is held.
+/// Looks at a held lock before sleeping: for about as long as a lock is held.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// A mutual exclusion of four bytes that sleeps in the kernel.
 ///
-/// Drepper, "Futexes Are Tricky", §6 (mutex, take 3). The standard library's may not be used here:
-/// it is not available to `no_std`, and has to be openable by hand after a fork.
+/// Drepper, "Futexes Are Tricky", §6 (mutex, take 3). The standard library's may not be used here: it is not available
+/// to `no_std`, and a lock here has to be openable by hand after a fork.
 #[derive(Debug)]
 pub struct Lock {
     state: AtomicU32,
@@ -76,19 +75,19 @@ impl Lock {
         self.take().ok().map(|()| Guard { lock: self })
     }
 
-    /// Takes the lock for as long as nobody calls [`Lock::open`]: around a fork.
+    /// Takes the lock until [`Lock::open`] is called: around a fork.
     pub fn close(&self) {
         core::mem::forget(self.lock());
     }
 
-    /// Opens what [`Lock::close`] took.
+    /// Opens a lock that [`Lock::close`] took.
     pub fn open(&self) {
         if self.state.swap(OPEN, Ordering::Release) == CONTENDED {
             sys::futex_wake(&self.state, 1);
         }
     }
 
-    /// Opens the lock in a child, where whoever waited for it does not exist.
+    /// Opens the lock in the child of a fork, where the threads that waited for it do not exist.
     pub fn reset(&self) {
         self.state.store(OPEN, Ordering::Release);
     }

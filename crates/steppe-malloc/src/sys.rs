@@ -1,10 +1,10 @@
-//! The operating system: mappings, sleep, time, keys of threads. Nothing else calls it.
+//! The operating system: mappings, sleep, time, keys of threads. All system calls of the crate.
 //!
 //! Invariant: no function here allocates, but those that say so (`start_thread`, `at_fork`,
-//! `set_thread_value`), and none changes `errno` where it answers by its result.
+//! `set_thread_value`), and a function that reports failure by its result leaves `errno` alone.
 //!
-//! Under Miri mappings come from the host's allocator, and giving back is writing zeros: what is
-//! checked there is what the core does with memory, not the kernel.
+//! Under Miri mappings come from the host's allocator, and giving back is writing zeros: Miri
+//! checks how the core uses memory, not the kernel.
 
 mod address_space;
 pub mod file;
@@ -26,7 +26,7 @@ pub use huge_pages::split_huge_pages;
 
 static REFUSALS: AtomicUsize = AtomicUsize::new(0);
 
-/// A page of 4 KiB is the unit of books whatever the machine's pages are.
+/// Bytes of a page in the books: 4 KiB, whatever the machine's page size.
 pub const PAGE_BYTES: usize = 4 << 10;
 
 /// The system's own page, in bytes: 4, 16 or 64 KiB. Asked for once.
@@ -76,10 +76,10 @@ fn map_with(hint: usize, bytes: usize, protection: c_int) -> Option<*mut u8> {
     (base != libc::MAP_FAILED).then(|| base.cast())
 }
 
-/// Gives mapped memory back, address and all. False: the kernel refused, and it is as it was.
+/// Unmaps memory, address range included. False: the kernel refused, and nothing changed.
 ///
 /// # Safety
-/// The pages are mapped by [`map`] and nobody uses them any more.
+/// The pages are mapped by [`map`] and are not used any more.
 #[cfg(not(miri))]
 pub unsafe fn unmap(base: *mut u8, bytes: usize) -> bool {
     // SAFETY: promised by the caller.
@@ -88,11 +88,11 @@ pub unsafe fn unmap(base: *mut u8, bytes: usize) -> bool {
 
 /// Gives the memory of whole pages back; they read as zeros afterwards. False: the kernel refused.
 ///
-/// `MADV_DONTNEED`, not `MADV_FREE`: with the latter what is free still counts as resident, and
-/// people read resident memory.
+/// `MADV_DONTNEED`, not `MADV_FREE`: with the latter free memory still counts as resident, and
+/// operators look at resident memory.
 ///
 /// # Safety
-/// The pages are mapped and nobody uses what is in them.
+/// The pages are mapped and their content is not used again.
 #[cfg(not(miri))]
 pub unsafe fn purge(base: *mut u8, bytes: usize) -> bool {
     // SAFETY: promised by the caller.
@@ -104,13 +104,13 @@ pub unsafe fn purge(base: *mut u8, bytes: usize) -> bool {
     is_gone
 }
 
-/// How often the kernel did not take pages back.
+/// Number of purges that the kernel refused.
 #[must_use]
 pub fn refusals() -> usize {
     REFUSALS.load(Ordering::Relaxed)
 }
 
-/// Asks the kernel to back the pages with huge ones, or not to.
+/// Advises the kernel to back the pages with huge ones, or not to.
 #[cfg(not(miri))]
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 pub fn advise_huge_pages(base: *mut u8, bytes: usize, wanted: bool) {
@@ -125,7 +125,7 @@ pub fn advise_huge_pages(base: *mut u8, bytes: usize, wanted: bool) {
 /// Forbids or allows any use of pages.
 ///
 /// # Safety
-/// The pages are mapped and nobody uses them while that is forbidden.
+/// The pages are mapped and are not used while that is forbidden.
 #[cfg(all(feature = "hardened", not(miri)))]
 pub unsafe fn protect(base: *mut u8, bytes: usize, accessible: bool) {
     let protection = match accessible {
@@ -139,7 +139,7 @@ pub unsafe fn protect(base: *mut u8, bytes: usize, accessible: bool) {
 /// Makes a mapping longer or shorter where it stands. False: the kernel refused.
 ///
 /// # Safety
-/// `base` and `old` are a whole mapping; nobody uses what a shorter one no longer has.
+/// `base` and `old` are a whole mapping; the part that a shorter one loses is not used again.
 #[cfg(not(miri))]
 pub unsafe fn resize(base: *mut u8, old: usize, new: usize) -> bool {
     // SAFETY: promised by the caller; without flags it stays where it is or fails.
@@ -148,9 +148,10 @@ pub unsafe fn resize(base: *mut u8, old: usize, new: usize) -> bool {
 }
 
 /// Moves a mapping to `target`, where nothing else may be, with `new` bytes. False: refused, and
-/// everything is as it was.
+/// nothing changed.
 ///
-/// The place is taken first by a mapping without access: what a fixed move replaces is then ours.
+/// The place is taken first by a mapping without access, so the fixed move replaces only that
+/// mapping.
 ///
 /// # Safety
 /// As [`resize`]; pointers into the old place are not used again.
@@ -160,7 +161,7 @@ pub unsafe fn relocate(base: *mut u8, old: usize, new: usize, target: usize) -> 
         return false;
     };
     if place.addr() != target {
-        // SAFETY: just mapped, not what was asked for.
+        // SAFETY: just mapped, at another address than the requested one.
         unsafe { unmap(place, new) };
         return false;
     }
@@ -249,7 +250,7 @@ pub fn futex_wake(word: &AtomicU32, sleepers: c_int) {
 #[cfg(loom)]
 pub use crate::sync::{futex_wait, futex_wake};
 
-/// There is no time under loom.
+/// Returns at once: there is no time under loom.
 #[cfg(loom)]
 pub fn rest(_us: u64) {
     loom::thread::yield_now();
@@ -314,7 +315,7 @@ pub fn at_exit(function: extern "C" fn()) {
     unsafe { libc::atexit(function) };
 }
 
-/// The stack of the thread that gives memory back, in bytes, besides what its kind of program adds.
+/// Stack of the background thread, in bytes.
 #[cfg(not(miri))]
 const STACK_BYTES: usize = 256 << 10;
 
@@ -349,14 +350,14 @@ pub fn start_thread(_body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
     false
 }
 
-/// Has a function called when a signal comes, on whatever thread. False: refused.
+/// Has a function called when a signal comes, on any thread. False: refused.
 pub fn on_signal(signal: c_int, handler: extern "C" fn(c_int)) -> bool {
     // SAFETY: zeros are a value of it.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     // Calls of the program go on, and programs with small stacks have another for handlers.
     action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-    // SAFETY: a function of this library, which is never unloaded; it does what handlers may do.
+    // SAFETY: a function of this library, which is never unloaded; it is safe in a signal handler.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) == 0 }
 }
 
@@ -404,7 +405,7 @@ pub fn environment(name: &'static core::ffi::CStr) -> Option<&'static [u8]> {
     Some(value.to_bytes())
 }
 
-/// The process's number.
+/// The process ID.
 #[must_use]
 pub fn process_id() -> u32 {
     // SAFETY: cannot fail.
@@ -436,7 +437,7 @@ pub fn unwinder() -> Option<[usize; 3]> {
     linked_unwinder().or_else(loaded_unwinder)
 }
 
-/// The one that the program's linker found.
+/// The unwinder that the program's linker found.
 #[cfg(all(target_env = "musl", not(miri)))]
 fn linked_unwinder() -> Option<[usize; 3]> {
     unsafe extern "C" {
@@ -465,7 +466,7 @@ fn loaded_unwinder() -> Option<[usize; 3]> {
         (!found.contains(&0)).then_some(found)
     };
     find(libc::RTLD_DEFAULT).or_else(|| {
-        // SAFETY: the compiler's own library; what runs when it is loaded is trusted as it is.
+        // SAFETY: the compiler's own library; its initializers are trusted.
         let library = unsafe { libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW) };
         (!library.is_null()).then(|| find(library)).flatten()
     })
@@ -476,9 +477,9 @@ pub fn unwinder() -> Option<[usize; 3]> {
     None
 }
 
-/// A number that nobody knows: the kernel's, or where it has none yet, the address of the stack.
+/// A secret number: the kernel's random bytes, or where it has none yet, the address of the stack.
 ///
-/// Not of `AT_RANDOM`: the C library makes its own secrets of these bytes.
+/// Not `AT_RANDOM`: the C library makes its own secrets of these bytes.
 #[must_use]
 pub fn random() -> u64 {
     let mut number = 0_u64;
@@ -502,7 +503,7 @@ pub fn abort() -> ! {
     unsafe { libc::abort() }
 }
 
-/// The kernel's number of the calling thread.
+/// The kernel's thread ID of the calling thread.
 #[must_use]
 pub fn thread_id() -> u32 {
     #[cfg(not(miri))]

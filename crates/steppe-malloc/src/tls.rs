@@ -1,11 +1,11 @@
-//! Where a thread finds its heap: one pointer of thread-local storage, never null.
+//! The calling thread's heap: one pointer of thread-local storage, never null.
 //!
 //! `thread_local!` in a shared library calls `__tls_get_addr` for each access. A symbol of the
-//! initial-exec model is read with two instructions, and stable Rust can define one in assembly. Of
-//! the static storage that the loader keeps for libraries opened later it takes eight bytes.
+//! initial-exec model is read with two instructions, and stable Rust can define one in assembly. It
+//! takes eight bytes of the static storage that the loader reserves for libraries opened later.
 //!
-//! Invariant: before a thread has a heap, and after it gave it back, the pointer is to a static heap
-//! whose bins are empty and full at once, so neither way of a block needs a check.
+//! Invariant: before a thread has a heap, and after it gave it back, the pointer is to a static
+//! heap whose bins are empty and full at once, so neither `malloc` nor `free` needs a check.
 
 use crate::heap::{EMPTY, Heap};
 
@@ -118,7 +118,7 @@ mod by_std {
 #[cfg(any(miri, loom))]
 pub(crate) use by_std::{heap, set_heap};
 
-/// Whether the calling thread has a heap of its own.
+/// True if the calling thread has a heap of its own.
 pub(crate) fn has_heap() -> bool {
     !core::ptr::eq(heap(), &raw const EMPTY)
 }

@@ -1,7 +1,7 @@
-//! System calls of a program that allocates: as many for twice the work.
+//! System calls of a program that allocates: no more for twice the work.
 //!
-//! A child that lets itself be traced does some work; each of its calls stops it twice. Statistics
-//! are read on the way and may not allocate.
+//! A child that is traced does some work; each of its calls stops it twice. Statistics are read on
+//! the way and may not allocate.
 #![expect(unsafe_code, reason = "processes, and raw blocks")]
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -12,7 +12,7 @@ use std::ptr;
 
 use steppe_malloc::{SteppeMalloc, profile, raw, stats};
 
-/// Notes what a thread asks for.
+/// The allocator; counts the requests of a thread.
 struct Counting;
 
 thread_local! {
@@ -22,7 +22,7 @@ thread_local! {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: all is handed on.
+// SAFETY: every call is forwarded.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
@@ -74,13 +74,13 @@ fn work(operations: usize) {
     }
 }
 
-/// Stops of a child that does so much work, after as much to warm up: two a system call.
+/// Stops of a traced child during its work, after as much work to warm up: two a system call.
 fn stops(operations: usize) -> usize {
     // SAFETY: the child allocates, which this allocator's children may, and ends.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "no child");
     if child == 0 {
-        // Nothing may become due in between: it would be given back by a call.
+        // Nothing may become due in between: a call would give it back.
         profile::set_decay_ms(u32::MAX - 1);
         work(200_000);
         // SAFETY: takes no pointer.

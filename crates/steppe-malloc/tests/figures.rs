@@ -1,4 +1,4 @@
-//! Figures of the allocator, step by step: each field follows what the program did.
+//! Statistics of the allocator, step by step: each field follows the program's requests.
 #![expect(unsafe_code, reason = "raw blocks")]
 
 use std::alloc::{GlobalAlloc, Layout};

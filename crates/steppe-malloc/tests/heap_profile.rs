@@ -1,4 +1,5 @@
-//! A heap profile names who holds memory, and how much: one test, since it plants memory.
+//! A heap profile names the function that holds memory, and how much: one test, since it plants
+//! memory.
 #![expect(unsafe_code, reason = "calls the allocator as C would")]
 
 use std::fmt::Write as _;
@@ -11,13 +12,13 @@ use steppe_malloc::{SteppeMalloc, heap_profile, raw};
 static ALLOCATOR: SteppeMalloc = SteppeMalloc;
 
 const MIB: usize = 1 << 20;
-/// Many samples, so that the figure is within 10 % as good as always: 4,096 of the planted bytes,
-/// a standard deviation of 1.6 %.
+/// A low mean, for many samples: 4,096 of the planted bytes, a standard deviation of 1.6 %, so the
+/// figure is almost always within 10 %.
 const MEAN_BYTES: usize = 16 << 10;
 const PLANTED: usize = 64 * MIB;
 const BESIDE: usize = 16 * MIB;
 
-/// The function to be found.
+/// The function that holds most, which the tools must find.
 #[inline(never)]
 fn planted_hot(blocks: &mut Vec<*mut u8>) {
     for _ in 0..PLANTED / 1000 {
@@ -25,7 +26,7 @@ fn planted_hot(blocks: &mut Vec<*mut u8>) {
     }
 }
 
-/// Another, which holds less in larger blocks.
+/// A second function, which holds less in larger blocks.
 #[inline(never)]
 fn planted_beside(blocks: &mut Vec<*mut u8>) {
     for _ in 0..BESIDE / 100_000 {
@@ -33,7 +34,7 @@ fn planted_beside(blocks: &mut Vec<*mut u8>) {
     }
 }
 
-/// What was freed must not be counted.
+/// A function whose blocks are freed and must not be counted.
 #[inline(never)]
 fn planted_and_freed() {
     let blocks: Vec<*mut u8> = (0..PLANTED / 500).map(|_| raw::allocate(500)).collect();
@@ -117,7 +118,7 @@ fn after_it_stopped() {
     free_all(&blocks);
 }
 
-/// Counts of a stack, or of all.
+/// Counts of one stack, or of all stacks.
 struct Line {
     live_blocks: u64,
     live_bytes: u64,
@@ -140,8 +141,8 @@ impl Line {
         })
     }
 
-    /// As readers scale it: what is sampled with the chance 1 - e^(-size/mean) stands for as much
-    /// more.
+    /// Scaled as readers do: a sample is taken with probability 1 - e^(-size/mean), so each stands
+    /// for as many more.
     fn scaled_bytes(&self) -> f64 {
         if self.live_blocks == 0 {
             return 0.0;
@@ -151,10 +152,10 @@ impl Line {
     }
 }
 
-/// Asks a tool who holds most, in bytes; `None`: it is not there.
+/// A tool's answer: the function that holds most, and its bytes; `None`: the tool is not installed.
 type Ask = fn(&Path, &Path) -> Option<(f64, String)>;
 
-/// Has a tool name who holds most: the planted function, within 10 % of its bytes.
+/// Checks that a tool names the planted function as the largest, within 10 % of its bytes.
 fn names_the_planted(tool: &str, file: &Path, ask: Ask) {
     let exe: PathBuf = std::env::current_exe().expect("this test");
     let Some((bytes, name)) = ask(&exe, file) else {
@@ -198,7 +199,7 @@ fn pprof(exe: &Path, file: &Path) -> Option<(f64, String)> {
     ))
 }
 
-/// Its standard output; `None`: it can't be run.
+/// The standard output of a command; `None`: it can't be run.
 fn said(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let mut said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,18 +1,19 @@
-//! What is freed wrongly is told on standard error and harms nobody else's blocks or books.
+//! A wrong free is reported on standard error and harms neither other blocks nor the books.
 //!
-//! In the hardened build it ends the process. Each mistake is made in a child, whose end tells how
-//! it went.
+//! In the hardened build it ends the process. Each mistake is made in a child, whose exit status
+//! tells how it went.
 #![expect(unsafe_code, reason = "frees what may not be freed")]
 
 use steppe_malloc::{raw, stats};
 
 const BYTES: usize = 40;
-/// What such a block takes, with what the hardened build keeps behind it.
+/// Bytes of a block of this test, the hardened build's fence included.
 const BLOCK_BYTES: usize = 48;
-/// What a child ends with whose books are right.
+/// Exit code of a child whose books are right.
 const RIGHT: i32 = 7;
 
-/// Makes a mistake in a child that holds one block besides. Returns how the child ended.
+/// Makes a mistake in a child that also holds another block. Returns the child's exit code, or its
+/// signal, negative.
 fn in_a_child(mistake: fn(*mut u8)) -> i32 {
     // SAFETY: the child allocates, which this allocator's children may, and ends.
     let child = unsafe { libc::fork() };
@@ -20,7 +21,7 @@ fn in_a_child(mistake: fn(*mut u8)) -> i32 {
     if child == 0 {
         let kept = raw::allocate(BYTES);
         mistake(raw::allocate(BYTES));
-        // What bins hold goes to the slabs, where mistakes are seen.
+        // Blocks in bins go to the slabs, where misuse is detected.
         raw::on_idle();
         let live = stats::read().live_bytes;
         // SAFETY: the one block that lives.

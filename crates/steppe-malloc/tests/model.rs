@@ -1,6 +1,6 @@
-//! Any program, as far as the allocator can tell: random operations beside a model of what they mean.
+//! Random programs: operations on the allocator beside a model of their meaning.
 //!
-//! Also random threads that exchange blocks, where the order is the scheduler's.
+//! Also random threads that exchange blocks, in the order of the scheduler.
 #![expect(unsafe_code, reason = "raw blocks are what is tested")]
 
 #[path = "model/world.rs"]
@@ -13,7 +13,7 @@ use steppe_malloc::profile::{self, Profile};
 use steppe_malloc::{raw, stats};
 use world::{Action, Op, Post, World};
 
-/// One test at a time: the books are the process's.
+/// One test at a time: the books belong to the process.
 static BOOKS: Mutex<()> = Mutex::new(());
 
 fn books() -> MutexGuard<'static, ()> {
@@ -70,7 +70,8 @@ const STEP_BYTES: usize = if cfg!(miri) { 1_000 } else { 8 };
 /// The largest alignment that is tried, as its `log2`.
 const SHIFTS: u8 = if cfg!(miri) { 21 } else { 48 };
 
-/// Few programs in the first tier: each page that one touches is given back and comes again.
+/// Few programs in the first tier: each page that a program touches is given back and faulted in
+/// again.
 fn config() -> ProptestConfig {
     let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
     ProptestConfig {
@@ -141,7 +142,8 @@ fn blocks_of_each_size_are_whole() {
     world::assert_empty(&world::settle());
 }
 
-/// What a server's bodies leave is no more than a tenth of what they were.
+/// Large blocks that were freed leave at most a tenth of their bytes, and 128 KiB, resident in
+/// `lean`.
 #[test]
 fn lean_keeps_little_of_large_blocks() {
     const BYTES: usize = 512 << 10;

@@ -1,10 +1,11 @@
-//! Threads that have nothing in common but blocks: what ThreadSanitizer watches.
+//! Threads that share nothing but blocks, for ThreadSanitizer to watch.
 //!
 //! A block goes from one thread to another through a box, with the order that its swap gives, or
-//! through the allocator, which has to give the same: whoever gets a block writes to it.
+//! through the allocator, which has to give the same: each thread that gets a block writes to it.
 //!
-//! `cargo xtask prove` runs this, and [`planted`] to see that a race is seen. Without it, contents
-//! are compared all the same. Threads are the system's own: the standard library is not watched.
+//! `cargo xtask prove` runs this, and [`planted`] to check that a race is detected. Without it,
+//! contents are compared all the same. Threads are the system's own: the standard library is not
+//! instrumented.
 #![expect(unsafe_code, reason = "raw blocks are what is tested")]
 
 use std::ffi::c_void;
@@ -39,7 +40,7 @@ fn next(random: &mut u32) -> u32 {
     *random
 }
 
-/// Writes to the first and to the last word that was asked for.
+/// Writes to the first and to the last word of the requested bytes.
 fn mark(block: *mut u8, bytes: usize) {
     // SAFETY: the block has more than eight bytes and is this thread's.
     unsafe { block.cast::<usize>().write(bytes) };
@@ -48,7 +49,7 @@ fn mark(block: *mut u8, bytes: usize) {
 }
 
 fn check_and_free(block: *mut u8) {
-    // SAFETY: whoever put it into the box wrote that.
+    // SAFETY: the thread that put it into the box wrote that.
     let bytes = unsafe { block.cast::<usize>().read() };
     // SAFETY: as above.
     let last = unsafe { block.add(bytes - 1).read() };
@@ -116,12 +117,12 @@ fn threads_exchange_blocks() {
     }
 }
 
-/// The same block, without a word about whose it is.
+/// The block of the planted race, shared without synchronization.
 static SHARED: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
 extern "C" fn write_unasked(_: *mut c_void) -> *mut c_void {
     for _ in 0..1_000 {
-        // SAFETY: the block lives until both threads ended. That both write to it is the point.
+        // SAFETY: the block lives until both threads ended. The race of their writes is intended.
         unsafe { SHARED.load(Ordering::Relaxed).write_volatile(1) };
     }
     ptr::null_mut()
@@ -135,6 +136,6 @@ fn planted() {
     SHARED.store(raw::allocate(64), Ordering::Relaxed);
     let threads = [start(write_unasked), start(write_unasked)];
     threads.into_iter().for_each(join);
-    // SAFETY: nobody else has it any more.
+    // SAFETY: both threads ended.
     unsafe { raw::free(SHARED.load(Ordering::Relaxed)) };
 }

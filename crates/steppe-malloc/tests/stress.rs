@@ -1,4 +1,4 @@
-//! Threads that allocate, hand blocks over and end, on this allocator as the program's own.
+//! Threads that allocate, exchange blocks and end, with this allocator as the program's own.
 #![expect(unsafe_code, reason = "raw blocks are what is tested")]
 
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ impl Rng {
     }
 }
 
-/// A block whose every eighth word is its own seed.
+/// A block whose every byte is its own seed.
 struct Block {
     address: usize,
     bytes: usize,

@@ -1,10 +1,10 @@
 //! The node's allocator, counted: live bytes of the process and of a thread, and allocations of a thread.
 //!
-//! Counting costs a locked add an allocation, and hot paths do not allocate. A thread that measures resident
-//! memory is woken whenever a thread has asked for another [`NOTICE_BYTES`], so that nothing outruns it.
+//! Counting costs a locked add an allocation, and hot paths do not allocate. A thread that measures resident memory is
+//! woken whenever a thread has requested another [`NOTICE_BYTES`], so that growth is noticed in time.
 //!
-//! Bytes are counted as they were asked for, and for a thread also as blocks take them ([`block_bytes`]): a tree
-//! of many small nodes takes up to a quarter more than its nodes asked for.
+//! Bytes are counted as requested, and for a thread also in whole blocks ([`block_bytes`]): a tree of many small nodes
+//! takes up to a quarter more than its nodes requested.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -14,10 +14,10 @@ use std::thread::Thread;
 
 use crate::limits::NOTICE_BYTES;
 
-/// Spreads the count over cache lines; threads beyond this many share.
+/// Shards of the count, on cache lines of their own; threads beyond this number share.
 const SHARDS: usize = 16;
 
-/// Wraps an allocator and counts what it hands out.
+/// Wraps an allocator and counts its allocations.
 #[derive(Debug, Default)]
 pub struct Counted<A>(pub A);
 
@@ -26,17 +26,17 @@ struct LiveShard(AtomicI64);
 
 static LIVE_BYTES: [LiveShard; SHARDS] = [const { LiveShard(AtomicI64::new(0)) }; SHARDS];
 static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
-/// Unparked by a thread that asked for much.
+/// The thread that is unparked when another has requested much.
 static WATCHER: OnceLock<Thread> = OnceLock::new();
 
 /// Sums of one thread; in one place, which each allocation looks up once.
 struct ThreadSums {
-    /// `usize::MAX`: none yet.
+    /// Index of the thread's shard; `usize::MAX`: none yet.
     shard: Cell<usize>,
     allocations: Cell<u64>,
     asked_bytes: Cell<u64>,
     freed_bytes: Cell<u64>,
-    /// In blocks, allocated less freed.
+    /// Bytes of blocks allocated, less those freed.
     block_bytes: Cell<i64>,
 }
 
@@ -57,8 +57,7 @@ thread_local! {
 const CLASS_BYTES_MAX: usize = 32 << 10;
 const UNIT_BYTES: usize = 64 << 10;
 
-/// Bytes asked for and not freed, of the whole process. Zero where no
-/// [`Counted`] is the global allocator.
+/// Bytes requested and not freed, of the whole process. Zero if no [`Counted`] is the global allocator.
 #[must_use]
 pub fn live_bytes() -> u64 {
     let sum: i64 = LIVE_BYTES
@@ -74,13 +73,13 @@ pub fn thread_allocations() -> u64 {
     THREAD.with(|thread| thread.allocations.get())
 }
 
-/// Bytes that the calling thread asked for so far, whether they were freed or not.
+/// Bytes that the calling thread requested so far, freed or not.
 #[must_use]
 pub fn thread_asked_bytes() -> u64 {
     THREAD.with(|thread| thread.asked_bytes.get())
 }
 
-/// Bytes that the calling thread asked for, less those that it freed: negative where others asked for them.
+/// Bytes that the calling thread requested, less those that it freed: negative if other threads allocated them.
 #[must_use]
 pub fn thread_live_bytes() -> i64 {
     THREAD.with(|thread| {
@@ -92,13 +91,13 @@ pub fn thread_live_bytes() -> i64 {
     })
 }
 
-/// The same in blocks ([`block_bytes`]).
+/// The same as [`thread_live_bytes`], in whole blocks ([`block_bytes`]).
 #[must_use]
 pub fn thread_block_bytes() -> i64 {
     THREAD.with(|thread| thread.block_bytes.get())
 }
 
-/// True where a [`Counted`] is the program's allocator.
+/// True if a [`Counted`] is the program's allocator.
 #[must_use]
 pub fn is_counting() -> bool {
     thread_allocations() > 0 || live_bytes() > 0
@@ -119,7 +118,7 @@ pub const fn block_bytes(bytes: usize) -> usize {
     bytes.saturating_add(step - 1) & !(step - 1)
 }
 
-/// Has `watcher` unparked by each thread that asked for another [`NOTICE_BYTES`]; the first one stays.
+/// Has `watcher` unparked by each thread that requested another [`NOTICE_BYTES`]; the first watcher stays.
 pub fn set_watcher(watcher: Thread) {
     // One thread of the process measures.
     let _ = WATCHER.set(watcher);
@@ -173,7 +172,7 @@ fn count_free(bytes: usize) {
     });
 }
 
-/// For sums of changes: a size of memory never exceeds `isize::MAX`.
+/// The size as a signed change: a size of memory never exceeds `isize::MAX`.
 pub(crate) fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -14,16 +14,16 @@ pub(crate) struct Block {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) class: SizeClass,
-    /// `None` while it is idle.
+    /// The reservation of the block; `None` while it is idle.
     pub(crate) charge: Option<Reservation>,
 }
 
 /// Memory of one buffer.
 #[derive(Debug)]
 pub(crate) enum Storage {
-    /// Up to 256 KiB.
+    /// Heap memory, up to 256 KiB.
     Heap(Box<[u8]>),
-    /// Above: a mapping of its own, given back to the system when dropped.
+    /// A mapping of its own above that, given back to the system when dropped.
     Mapped(MmapMut),
 }
 

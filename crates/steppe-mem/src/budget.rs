@@ -3,7 +3,7 @@
 use crate::account::{Account, AccountReport};
 use crate::clients::Clients;
 
-/// The account of the whole node, the root of the tree, and the clients that share it. Clones name the same.
+/// The account of the whole node, the root of the tree, and the clients that share it. Clones name the same budget.
 #[derive(Debug, Clone)]
 pub struct Budget {
     root: Account,
@@ -32,14 +32,14 @@ impl Budget {
         &self.clients
     }
 
-    /// The whole tree, for people.
+    /// A snapshot of the whole tree, for status pages and logs.
     #[must_use]
     pub fn report(&self) -> AccountReport {
         self.root.report()
     }
 
-    /// Sums what is kept for later and given up when it is wanted, which counts as free for the share of a client; to
-    /// be called several times a second.
+    /// Measures the evictable bytes, which count as free for the share of a client; to be called several times a
+    /// second.
     pub fn measure_evictable(&self) {
         self.root.measure_evictable();
     }

@@ -1,8 +1,7 @@
 //! Pooled memory that carries its charge.
 //!
-//! Invariant: a buffer's whole class size is reserved for as long as it lives,
-//! whoever holds it. Bytes are reached through the buffer alone: nothing keeps
-//! a view of it past a change.
+//! Invariant: a buffer's whole class size is reserved for as long as it lives, whichever task holds it. Bytes are
+//! reached through the buffer alone: no view of it outlives a change.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,11 +17,11 @@ use crate::waiters::Waiter;
 
 /// Bytes in pooled memory: `[consumed | filled | spare]`.
 ///
-/// One pointer wide, since buffers change hands many times a request; what it
-/// points to is pooled along with the memory.
+/// One pointer wide, since buffers change hands many times a request; the block that it points to is pooled along with
+/// the memory.
 pub struct Buffer(Option<Box<Block>>);
 
-/// A buffer has no room for what was to be added.
+/// The buffer has no room for the bytes to be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("buffer full")]
 pub struct Full;
@@ -32,21 +31,21 @@ impl Buffer {
     /// [`BUFFER_BYTES_MAX`](crate::limits::BUFFER_BYTES_MAX)).
     ///
     /// # Errors
-    /// [`OverBudget`] where the account has no room for its size class.
+    /// [`OverBudget`] if the account has no room for its size class.
     pub fn take(lease: &Lease, bytes: usize) -> Result<Self, OverBudget> {
         let class = SizeClass::holding(bytes);
         let charge = lease.try_reserve(class.bytes()).or_else(|_| {
-            // What this thread keeps for later is the first thing to go.
+            // The thread's idle buffers are given up first.
             pool::drain();
             lease.try_reserve(class.bytes())
         })?;
         Ok(Self::new(class, charge))
     }
 
-    /// Like [`Buffer::take`], of what is reserved already where that is enough.
+    /// Like [`Buffer::take`], out of `charge` if that is large enough.
     ///
     /// # Errors
-    /// As [`Buffer::take`], where it is not.
+    /// As [`Buffer::take`], if it is not.
     pub fn take_of(charge: &mut Reservation, bytes: usize) -> Result<Self, OverBudget> {
         let class = SizeClass::holding(bytes);
         if class.bytes() > charge.bytes() {
@@ -58,7 +57,7 @@ impl Buffer {
     /// Like [`Buffer::take`], but waits for room, as [`Lease::poll_reserve`] does.
     ///
     /// # Cancel safety
-    /// A task that stops polling and drops its `waiter` loses nothing, for itself or others.
+    /// A task that stops polling and drops its `waiter` loses no bytes, neither its own nor other tasks'.
     pub fn poll_take(
         cx: &mut Context<'_>,
         lease: &Lease,
@@ -69,7 +68,7 @@ impl Buffer {
         let had_place = waiter.has_place();
         let mut polled = lease.poll_reserve(cx, class.bytes(), waiter);
         if polled.is_pending() && !had_place && waiter.has_place() {
-            // What this thread keeps for later is the first thing to go.
+            // The thread's idle buffers are given up first.
             pool::drain();
             polled = lease.poll_reserve(cx, class.bytes(), waiter);
         }
@@ -83,7 +82,7 @@ impl Buffer {
         Self(Some(block))
     }
 
-    /// The buffer, out of a place that is overwritten or dropped next.
+    /// Takes the buffer out of a place that is overwritten or dropped next.
     pub(crate) fn take_out(&mut self) -> Self {
         Self(self.0.take())
     }
@@ -122,7 +121,7 @@ impl Buffer {
     /// Counts the first `count` spare bytes as filled.
     ///
     /// # Panics
-    /// Where `count` is more than the spare room.
+    /// If `count` is more than the spare room.
     pub fn advance(&mut self, count: usize) {
         assert!(
             count <= self.spare(),
@@ -135,7 +134,7 @@ impl Buffer {
     /// Drops the first `count` filled bytes.
     ///
     /// # Panics
-    /// Where fewer are filled.
+    /// If fewer bytes are filled.
     pub fn consume(&mut self, count: usize) {
         assert!(count <= self.len(), "{count} bytes out of {}", self.len());
         let block = self.block_mut();
@@ -170,7 +169,7 @@ impl Buffer {
     /// Adds `bytes` after the filled ones.
     ///
     /// # Errors
-    /// [`Full`] where there is less room; nothing is added then.
+    /// [`Full`] if there is less room; nothing is added then.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let block = self.block_mut();
         let end = block.end;
@@ -187,10 +186,10 @@ impl Buffer {
     /// Adds a copy of the filled bytes at `range`.
     ///
     /// # Errors
-    /// [`Full`] where there is no room; nothing is added.
+    /// [`Full`] if there is no room; nothing is added.
     ///
     /// # Panics
-    /// Where the range is not one of filled bytes.
+    /// If the range is not one of filled bytes.
     pub fn put_within(&mut self, range: Range<usize>) -> Result<(), Full> {
         let count = self.filled()[range.clone()].len();
         if count > self.spare() {
@@ -211,7 +210,7 @@ impl Buffer {
         block.end - block.start
     }
 
-    /// True when no byte is filled.
+    /// True if no byte is filled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -236,7 +235,7 @@ impl Buffer {
         charge.expect("charged while in use").bind();
     }
 
-    /// The account that it is charged to.
+    /// The lease that the buffer is charged to.
     #[must_use]
     pub fn lease(&self) -> &Lease {
         self.block()
@@ -246,22 +245,22 @@ impl Buffer {
             .lease()
     }
 
-    /// Frees it, and returns its charge.
+    /// Frees the buffer, and returns its charge.
     ///
-    /// A reservation that it was [taken of](Buffer::take_of) is whole again once the charge is joined to it: nothing
-    /// that waits for budget comes between.
+    /// A reservation that the buffer was [taken of](Buffer::take_of) is whole again once the charge is joined to it: no
+    /// task that waits for budget comes between.
     #[must_use]
     pub fn into_charge(mut self) -> Reservation {
         let block = self.block_mut();
         block.charge.take().expect("only gone while it is dropped")
     }
 
-    /// Charges it to `lease` from now on, and no longer to what it was charged to.
+    /// Charges the buffer to `lease` from now on, instead of its present lease.
     ///
     /// # Errors
-    /// Where `lease` has no room; it stays charged as it was.
+    /// [`OverBudget`] if `lease` has no room; the buffer stays charged as it was.
     pub fn charge_to(&mut self, lease: &Lease) -> Result<(), OverBudget> {
-        // Else a full budget would wait for what is charged to it already.
+        // Else a full budget would refuse bytes that are charged to it already.
         if self.lease().is(lease) {
             return Ok(());
         }
@@ -285,7 +284,7 @@ impl AsRef<[u8]> for Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the content: it may be a peer's secret.
+        // Never the content: it may be secret.
         write!(f, "Buffer({} of {} bytes)", self.len(), self.capacity())
     }
 }
@@ -295,7 +294,7 @@ impl Drop for Buffer {
         let Some(mut block) = self.0.take() else {
             return;
         };
-        // The charge goes first, so that the pool can take it over.
+        // The charge is dropped first, so that the pool can take it over.
         block.charge = None;
         pool::put(block.class, block);
     }
@@ -359,7 +358,7 @@ mod tests {
 
     #[test]
     fn idle_buffers_are_charged_capped_reused_and_trimmed() {
-        // Large ones, so that the charge has no slack.
+        // Large buffers, so that the charge has no slack.
         const BYTES: usize = 512 << 10;
         let budget = Budget::new(16 * MIB);
         let lease = budget.root().child("bodies", None).lease();

@@ -3,8 +3,8 @@
 //! Invariant: the memory behind a chunk is charged once, however many views of it
 //! there are, and given back with the last of them.
 //!
-//! Leaves out: changing content that is shared. Whoever rewrites content takes the
-//! buffer out of an owned chunk, or takes a new one.
+//! Leaves out: changing content that is shared. Code that rewrites content takes the buffer out of an owned chunk, or
+//! takes a new one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,10 +14,9 @@ use bytes::Bytes;
 use crate::account::{Lease, Reservation};
 use crate::buffer::Buffer;
 
-/// A piece of content: a buffer of its own, or a view of memory that others may see too.
+/// A piece of content: a buffer of its own, or a view of memory that other chunks may share.
 ///
-/// An owned chunk costs what its [`Buffer`] costs. To share one allocates a few
-/// words, once, and copies nothing.
+/// An owned chunk costs no more than its [`Buffer`]. To share it allocates a few words, once, and copies nothing.
 pub struct Chunk(ChunkContent);
 
 enum ChunkContent {
@@ -35,7 +34,7 @@ struct View {
 
 enum Memory {
     Pooled(Buffer),
-    /// A library's memory.
+    /// Memory of a library, and its charge.
     Charged(Bytes, Reservation),
 }
 
@@ -69,7 +68,7 @@ impl Chunk {
         }
     }
 
-    /// True when the chunk has no bytes.
+    /// True if the chunk has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -78,7 +77,7 @@ impl Chunk {
     /// Drops the first `count` bytes.
     ///
     /// # Panics
-    /// Where there are fewer.
+    /// If there are fewer.
     pub fn consume(&mut self, count: usize) {
         match &mut self.0 {
             ChunkContent::Owned(buffer) => buffer.consume(count),
@@ -89,7 +88,7 @@ impl Chunk {
     /// Takes the first `count` bytes off as a chunk of their own; both are views then.
     ///
     /// # Panics
-    /// Where there are fewer.
+    /// If there are fewer.
     #[must_use]
     pub fn split_to(&mut self, count: usize) -> Self {
         let view = self.view();
@@ -99,14 +98,13 @@ impl Chunk {
         Self(ChunkContent::Shared(first))
     }
 
-    /// A second view of the same bytes. The chunk itself becomes a view where it was owned.
+    /// A second view of the same bytes. An owned chunk becomes a view itself.
     #[must_use]
     pub fn share(&mut self) -> Self {
         Self(ChunkContent::Shared(self.view().clone()))
     }
 
-    /// A second view of the same bytes, of a chunk that [is one](Chunk::share) already; `None` of one that
-    /// is owned.
+    /// A second view of the same bytes, if the chunk [is a view](Chunk::share) already; `None` if it is owned.
     #[must_use]
     pub fn view_again(&self) -> Option<Self> {
         match &self.0 {
@@ -115,8 +113,8 @@ impl Chunk {
         }
     }
 
-    /// Passes it to another task: it counts for the client in whose scope this is called until it is freed there. Views
-    /// and a library's memory do so from the beginning.
+    /// Passes the chunk to another task: it counts for the client in whose scope this is called until it is freed
+    /// there. Views and a library's memory do so from the beginning.
     pub fn bind(&mut self) {
         if let ChunkContent::Owned(buffer) = &mut self.0 {
             buffer.bind();
@@ -139,7 +137,7 @@ impl Chunk {
     /// The buffer of an owned chunk, or of the last view of one.
     ///
     /// # Errors
-    /// The chunk itself, where others see its memory or where that is a library's.
+    /// The chunk itself, if other chunks view its memory or if that is a library's.
     pub fn into_buffer(self) -> Result<Buffer, Self> {
         match self.0 {
             ChunkContent::Owned(buffer) => Ok(buffer),
@@ -149,7 +147,7 @@ impl Chunk {
         }
     }
 
-    /// Bytes charged for the memory that the chunk views a part of.
+    /// Bytes charged for the memory that the chunk is a part of.
     #[must_use]
     pub fn charged_bytes(&self) -> usize {
         match &self.0 {
@@ -158,7 +156,7 @@ impl Chunk {
         }
     }
 
-    /// The lease that it is charged to.
+    /// The lease that the chunk is charged to.
     #[must_use]
     pub fn lease(&self) -> &Lease {
         match &self.0 {
@@ -167,7 +165,7 @@ impl Chunk {
         }
     }
 
-    /// Makes it a view, where it is none yet.
+    /// Makes the chunk a view, unless it is one.
     fn view(&mut self) -> &mut View {
         if let ChunkContent::Owned(buffer) = &mut self.0 {
             let mut buffer = buffer.take_out();
@@ -261,7 +259,7 @@ impl AsRef<[u8]> for View {
 
 impl fmt::Debug for Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the content: it may be a peer's secret.
+        // Never the content: it may be secret.
         let kind = match &self.0 {
             ChunkContent::Owned(_) => "owned",
             ChunkContent::Shared(_) => "shared",

@@ -1,11 +1,11 @@
-//! Clients and what each holds: by address, over all of its connections, whatever their protocol.
+//! Clients and the memory of each: by address, over all of its connections, of any protocol.
 //!
-//! A [`Holder`] stands for a connection. The task that serves it runs in the holder's [scope](Holder::run): what is
-//! reserved there through a [client lease](crate::Account::client_lease) counts for its client, and what is
-//! allocated there counts for the connection, charged or not.
+//! A [`Holder`] stands for a connection. The task that serves it runs in the holder's [scope](Holder::run): bytes
+//! reserved there through a [client lease](crate::Account::client_lease) count for its client, and bytes allocated
+//! there count for the connection, charged or not.
 //!
-//! Two rules use these sums. While less than half of the budget is free, a client that holds its share gets
-//! nothing more: its tasks wait, and its connections are refused. What cannot wait within an exchange is reserved as
+//! Two rules use these sums. While less than half of the budget is free, a client that holds its share gets nothing
+//! more: its tasks wait, and its connections are refused. Reservations that cannot wait within an exchange are made as
 //! ever. In debt, connections that hold most are [shed](Clients::shed).
 //!
 //! Invariant: the table has an entry for each open connection and for each address that has one; each entry is
@@ -55,7 +55,7 @@ struct ClientEntries {
     holders: slab::Slab<Arc<Holder>>,
 }
 
-/// Which addresses have no share.
+/// The addresses without a share, as a predicate.
 struct Exempt(Box<dyn Fn(IpAddr) -> bool + Send + Sync>);
 
 impl Default for Exempt {
@@ -83,7 +83,7 @@ pub struct Holding {
 pub enum ClientAddress {
     /// A client with a share of its own; IPv6 addresses share one for each /64.
     Shared(IpAddr),
-    /// The same without a share.
+    /// A client without a share.
     Exempt(IpAddr),
     /// A local process: it has no share.
     Local,
@@ -107,7 +107,7 @@ impl Clients {
         self.0.shares.set_bytes(bytes);
     }
 
-    /// Sets which addresses have no share, for connections from now on.
+    /// Sets the addresses without a share, for connections from now on.
     pub fn set_exempt(&self, is_exempt: impl Fn(IpAddr) -> bool + Send + Sync + 'static) {
         self.entries().exempt = Exempt(Box::new(is_exempt));
     }
@@ -151,17 +151,17 @@ impl Clients {
         drop(removed);
     }
 
-    /// Has tasks of connections stand still, until [`Clients::resume`]. Those of connections that are told to close end.
+    /// Pauses the tasks of connections, until [`Clients::resume`]. Those of connections that are told to close end.
     pub fn pause(&self) {
         self.0.shares.pause.begin();
     }
 
-    /// Has them go on.
+    /// Resumes the paused tasks.
     pub fn resume(&self) {
         self.0.shares.pause.end();
     }
 
-    /// True while a connection holds something that comes back when it is closed, those included that were told to close.
+    /// True while a connection holds memory that comes back when it is closed, those included that were told to close.
     #[must_use]
     pub fn can_pay(&self) -> bool {
         let entries = self.entries();
@@ -170,8 +170,8 @@ impl Clients {
             .any(|(_, holder)| holder.held_bytes() > 0 && (holder.is_shed() || holder.can_shed()))
     }
 
-    /// Tells connections that hold most to close, until those hold `bytes`, with those that were told before and are still
-    /// there. Returns those that were told now, most first.
+    /// Tells the connections that hold most to close, until those hold `bytes`, together with those that were told
+    /// before and are still open. Returns the connections told now, most bytes first.
     #[must_use]
     pub fn shed(&self, bytes: u64) -> Vec<Shed> {
         let entries = self.entries();
@@ -201,14 +201,14 @@ impl Clients {
                 bytes: held,
             });
         }
-        // Parts of those connections stand still, too.
+        // Other tasks of those connections are paused, too.
         if !shed.is_empty() {
             self.0.shares.pause.wake();
         }
         shed
     }
 
-    /// Wakes all tasks that wait for their client to hold less; returns true where any did.
+    /// Wakes all tasks that wait for their client to hold less; returns true if any did.
     pub(crate) fn wake_all(&self) -> bool {
         let waiting = self.waiting();
         waiting
@@ -217,7 +217,7 @@ impl Clients {
         !waiting.is_empty()
     }
 
-    /// Wakes tasks of clients that hold less than their share again; returns true where any waited.
+    /// Wakes tasks of clients that hold less than their share again; returns true if any waited.
     pub(crate) fn wake_within_share(&self) -> bool {
         let waiting = self.waiting();
         for client in &waiting {
@@ -228,7 +228,7 @@ impl Clients {
         !waiting.is_empty()
     }
 
-    /// Clients of which tasks wait.
+    /// Clients with waiting tasks.
     fn waiting(&self) -> Vec<Arc<Client>> {
         let entries = self.entries();
         let clients = entries.clients.values();
@@ -247,7 +247,7 @@ impl Clients {
             .sum()
     }
 
-    /// Reservations that waited or were refused since their client held its share, since the start.
+    /// Reservations that waited or were refused because their client held its share, since the start.
     #[must_use]
     pub fn held_back_total(&self) -> u64 {
         self.0.shares.held_back_total()
@@ -276,14 +276,14 @@ impl Clients {
 }
 
 impl Holding {
-    /// The holder in whose scope its tasks run.
+    /// The holder in whose scope the connection's tasks run.
     #[must_use]
     pub fn holder(&self) -> &Arc<Holder> {
         &self.holder
     }
 
-    /// A client that this connection speaks for, such as that of an exchange behind a trusted proxy: what
-    /// is reserved in its scope counts for that client, and for this connection where that is shed.
+    /// A client that this connection speaks for, such as that of an exchange behind a trusted proxy: bytes reserved in
+    /// its scope count for that client, and for this connection when connections are shed.
     #[must_use]
     pub fn visit(&self, client: ClientAddress) -> Self {
         let kind = self.holder.kind();
@@ -314,7 +314,8 @@ impl ClientEntries {
     }
 }
 
-/// The address that counts as one client: an IPv4 address, or the network of an IPv6 address, of which a client has 2^64.
+/// The prefix that counts as one client: an IPv4 address, or the /64 network of an IPv6 address, since a client has all
+/// 2^64 of them.
 fn prefix_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

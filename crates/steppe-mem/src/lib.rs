@@ -11,15 +11,15 @@
 //!   charges (`forced.rs`)
 //! - `budget.rs`: the tree and its clients
 //! - `waiters.rs`: queues of tasks that wait for bytes of an account
-//! - `clients.rs`, `clients/`: what each client holds, its share, and connections to close in debt
+//! - `clients.rs`, `clients/`: memory of each client, its share, and connections to close in debt
 //! - `block.rs`: memory of a buffer, in use or idle
 //! - `buffer.rs`: pooled buffer with its reservation
 //! - `chunk.rs`: content that several readers share, charged once
 //! - `pool.rs`: idle buffers of each thread, by size class
 //! - `size_class.rs`: size classes of pooled buffers, 4 KiB to 64 MiB
 //! - `alloc.rs`: counting wrapper of the process's allocator: live bytes, allocations of a thread
-//! - `measured.rs`: reserves what something takes that is built, by that count
-//! - `lock.rs`: locks that outlive a panic
+//! - `measured.rs`: reservation for a value by the bytes that its construction allocates
+//! - `lock.rs`: locks that ignore poisoning
 //! - `limits.rs`: every bound of the crate, with its reason
 
 mod account;

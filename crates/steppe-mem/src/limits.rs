@@ -2,8 +2,8 @@
 
 /// Bytes that a worker draws from an account at once.
 ///
-/// Large enough that a request touches shared cache lines seldom, small enough
-/// that what a hundred idle leases hold back stays far below any useful budget.
+/// Large enough that a request touches shared cache lines seldom, small enough that the free bytes of a hundred idle
+/// leases stay far below any useful budget.
 pub const DRAW_BYTES: u64 = 64 << 10;
 
 /// Free bytes of a lease above which it gives back all but [`DRAW_BYTES`].
@@ -12,8 +12,8 @@ pub const LEASE_FREE_BYTES_MAX: u64 = 4 * DRAW_BYTES;
 /// Bytes that a thread's pool may be charged beyond its idle buffers.
 pub const CHARGE_SLACK_BYTES: usize = 256 << 10;
 
-/// Bytes that a thread asks for between two wakes of the thread that measures resident memory: what each can
-/// take unseen.
+/// Bytes that a thread requests between two wakes of the thread that measures resident memory: the growth of each
+/// thread that goes unnoticed.
 pub const NOTICE_BYTES: u64 = 1 << 20;
 
 /// The period at which [`tend`](crate::pool::tend) trims a pool: buffers idle for so long are
@@ -23,28 +23,27 @@ pub const TEND_EVERY: std::time::Duration = std::time::Duration::from_millis(500
 /// Tasks woken with one lock of the queues: their wakers are held on the stack.
 pub const WAKES_MAX: usize = 16;
 
-/// Memory that a task in the queue for bytes takes at most, to be charged by
-/// whoever charges the task.
+/// Memory of a task in the queue for bytes, at most; charged together with the task.
 pub const WAITER_BYTES: usize = 128;
 
 /// Bytes that a client may hold however small its share is: a connection, and an exchange with the smallest chunks.
 pub const CLIENT_SHARE_BYTES_MIN: u64 = 256 << 10;
 
-/// Reserved bytes of a connection that its client learns of late: a request that comes and goes touches nothing
-/// that workers share.
+/// Reserved bytes of a connection that its client is told of late: a short request touches no cache line that workers
+/// share.
 pub const FLUSH_BYTES: u64 = 16 << 10;
 
-/// The part of its share, one of so many, that a client may hold unseen in charges below [`FLUSH_BYTES`] of all its
-/// connections: with a small share, a thousand idle connections would be more than all of it.
+/// The divisor of a client's share: this part may be held unseen, in charges below [`FLUSH_BYTES`] of all its
+/// connections. With a small share, a thousand idle connections would be more than all of it.
 pub const UNSEEN_PART: u64 = 16;
 
-/// A connection in the table of clients, with an address of its own, to be charged by whoever enters it.
+/// Bytes of a connection in the table of clients, with an address of its own; charged together with the connection.
 pub const HOLDER_BYTES: usize = 512;
 
 /// The smallest budget that a node can work under.
 pub const BUDGET_BYTES_MIN: u64 = 8 << 20;
 
-/// The largest budget, a typing mistake beyond it.
+/// The largest budget; more is taken for a typing mistake.
 pub const BUDGET_BYTES_MAX: u64 = 1 << 44;
 
 /// The smallest pooled buffer: a page, so that resident and charged bytes agree.
@@ -53,8 +52,8 @@ pub const BUFFER_BYTES_MIN: usize = 4 << 10;
 /// The largest pooled buffer.
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;
 
-/// Up to here classes double and come from the heap; above there are four
-/// steps a doubling (at most 25 % waste) and each buffer is its own mapping.
+/// Largest class from the heap: up to here classes double; above there are four steps a doubling (at most 25 % waste)
+/// and each buffer is its own mapping.
 pub const HEAP_CLASS_BYTES_MAX: usize = 256 << 10;
 
 // A shift on the path of each allocation.

@@ -1,8 +1,8 @@
-//! Locks that outlive a panic.
+//! Locks that ignore poisoning.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A panic while a list of weak handles was edited leaves it usable.
+/// Locks a mutex, poisoned or not: a panic during an edit leaves its data usable.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

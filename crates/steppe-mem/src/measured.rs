@@ -1,4 +1,4 @@
-//! Memory of something whose size a peer decides: measured while it is built.
+//! Memory of a value whose size a peer decides: measured while it is built.
 //!
 //! A formula over the bytes that a peer sent is wrong for some peer: `{"":0}` is six bytes of text and four hundred
 //! of a parsed tree. Counting is exact, and costs two reads of a thread's counter.
@@ -6,17 +6,16 @@
 use crate::account::{Lease, OverBudget, Reservation};
 use crate::alloc::{is_counting, thread_block_bytes};
 
-/// Builds something, and reserves what it takes.
+/// Builds a value, and reserves its memory.
 ///
-/// `bytes_max` is the most that it can take: it is reserved first, and what remains of it is given back. Counted are
-/// blocks that the calling thread allocated and did not free while `build` ran; so `build` must not free what others
-/// allocated, nor start threads. Memory that is freed before `build` returns is not counted: it is that of one step
-/// of one thread. Where no [`Counted`](crate::alloc::Counted) is the program's allocator, all of `bytes_max` stays
-/// reserved.
+/// `bytes_max` is the most that it can take: it is reserved first, and the rest of it is given back. Counted are blocks
+/// that the calling thread allocated and did not free while `build` ran; so `build` must not free blocks of other
+/// threads, nor start threads. Memory that is freed before `build` returns is not counted: it is that of one step of
+/// one thread. If no [`Counted`](crate::alloc::Counted) is the program's allocator, all of `bytes_max` stays reserved.
 ///
 /// # Errors
 /// [`OverBudget`]: there is no room for `bytes_max`; or `build` took more than that, and there is none for the rest.
-/// What was built is dropped.
+/// The value is dropped.
 pub fn measured<T>(
     lease: &Lease,
     bytes_max: usize,
@@ -41,7 +40,7 @@ mod tests {
     use super::*;
     use crate::Budget;
 
-    /// The programs of unit tests do not count.
+    /// In unit tests no allocator counts.
     #[test]
     fn without_a_count_the_most_stays_reserved() {
         let budget = Budget::new(1 << 20);

@@ -1,8 +1,8 @@
 //! Each thread's pool of idle buffers, by size class.
 //!
 //! A buffer returns to the pool of the thread that drops it, without a lock.
-//! What lies idle is charged to the pool's account, is capped, and goes back
-//! to the system when it was not needed between two [`trim`]s.
+//! Idle buffers are charged to the pool's account, are capped, and go back to the system if they were not needed
+//! between two [`trim`]s.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,12 +30,12 @@ pub struct PoolReport {
     pub classes: Vec<ClassReport>,
 }
 
-/// Buffers of one class.
+/// Buffers of one class, in use and idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassReport {
     /// Size of one buffer.
     pub class_bytes: usize,
-    /// Buffers that somebody holds.
+    /// Buffers in use.
     pub in_use_count: usize,
     /// Idle buffers in a pool.
     pub idle_count: usize,
@@ -48,20 +48,20 @@ struct LocalPool {
         reason = "a buffer is its box: one that comes and goes allocates none"
     )]
     idle: [Vec<Box<Block>>; SizeClass::COUNT],
-    /// Fewest idle buffers since the last trim: nobody needed these.
+    /// Fewest idle buffers since the last trim: so many were not needed.
     idle_count_min: [usize; SizeClass::COUNT],
     idle_bytes: usize,
     idle_bytes_max: usize,
-    /// At least `idle_bytes`, at most [`CHARGE_SLACK_BYTES`] more, so that a buffer
-    /// that comes and goes charges nothing. `None` on threads that keep none.
+    /// Reservation for at least `idle_bytes`, at most [`CHARGE_SLACK_BYTES`] more, so that a buffer that comes and goes
+    /// charges nothing. `None` on threads that keep no buffers.
     charge: Option<Reservation>,
-    /// When it was trimmed last, where [`tend`] does that.
+    /// Time of the last trim by [`tend`]; `None`: another caller trims.
     tended: Option<Instant>,
     counts: Arc<PoolCounts>,
 }
 
-/// Written by one thread, read by reports. A buffer that changes threads
-/// leaves one count above and another below the truth; the sums are right.
+/// Counts of buffers, written by one thread, read by reports. A buffer that changes threads leaves one count too high
+/// and another too low; the sums are right.
 #[derive(Debug)]
 struct PoolCounts {
     in_use: [AtomicI64; SizeClass::COUNT],
@@ -87,9 +87,8 @@ pub fn install(stock: &Stock) {
     });
 }
 
-/// [`install`] and [`trim`] for threads that nobody looks after otherwise: to be called at each turn of whoever
-/// works there. When to call it again at the latest; `None`: nothing lies idle, or somebody else sees to
-/// the thread's pool.
+/// Does the work of [`install`] and [`trim`] for a thread that calls neither; to be called at each turn of its loop.
+/// Returns the latest time of the next call; `None`: no buffer is idle, or the pool was installed by [`install`].
 pub fn tend(stock: &Stock, now: Instant) -> Option<Instant> {
     LOCAL.with_borrow_mut(|local| {
         if local.charge.is_none() {
@@ -101,7 +100,7 @@ pub fn tend(stock: &Stock, now: Instant) -> Option<Instant> {
         if next <= now {
             local.trim();
             if local.idle_bytes == 0 {
-                // What the next buffers would be charged ahead.
+                // The part of the charge for the next buffers.
                 local.drain();
             }
             local.tended = Some(now);
@@ -112,7 +111,7 @@ pub fn tend(stock: &Stock, now: Instant) -> Option<Instant> {
     })
 }
 
-/// Ends what [`tend`] began on the calling thread: it keeps nothing, until that is called again.
+/// Ends the work of [`tend`] on the calling thread: it keeps no buffers, until that is called again.
 pub fn untend() {
     LOCAL.with_borrow_mut(|local| {
         if local.tended.take().is_some() {
@@ -122,8 +121,8 @@ pub fn untend() {
     });
 }
 
-/// Frees the buffers of the calling thread that were idle since the last call; all
-/// that are idle, while somebody waits for bytes.
+/// Frees the buffers of the calling thread that were idle since the last call; all idle ones, while a task waits for
+/// bytes.
 pub fn trim() {
     LOCAL.with_borrow_mut(LocalPool::trim);
 }
@@ -169,7 +168,7 @@ pub(crate) fn take(class: SizeClass) -> Box<Block> {
 pub(crate) fn put(class: SizeClass, block: Box<Block>) {
     let put = LOCAL.try_with(|local| match local.try_borrow_mut() {
         Ok(mut local) => local.put(class, block),
-        // Only reached from within this module's own frees, which hold no buffers.
+        // Only reached from this module's own frees, which hold no buffers.
         Err(_) => drop(block),
     });
     if put.is_err() {
@@ -221,7 +220,7 @@ impl LocalPool {
         }
     }
 
-    /// Sees to it that the charge covers `idle_bytes`.
+    /// Makes the charge cover `idle_bytes`. False: there is no room.
     fn cover(&mut self, idle_bytes: usize) -> bool {
         let Some(charge) = &mut self.charge else {
             return false;
@@ -230,7 +229,7 @@ impl LocalPool {
         covered >= idle_bytes || charge.try_grow(idle_bytes - covered).is_ok()
     }
 
-    /// True when a task waits for bytes that idle buffers hold.
+    /// True if a task waits for bytes that idle buffers hold.
     fn is_wanted(&self) -> bool {
         let charge = self.charge.as_ref();
         charge.is_some_and(|charge| charge.lease().waiting().is_any())
@@ -303,7 +302,7 @@ impl PoolCounts {
         }
     }
 
-    /// One writer: a load and a store, no locked instruction.
+    /// Adds `change`, as the only writer: a load and a store, no locked instruction.
     fn add(count: &AtomicI64, change: i64) {
         count.store(count.load(Ordering::Relaxed) + change, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! Size classes of pooled buffers.
 //!
-//! 4 KiB doubling to 256 KiB, then four steps a doubling up to 64 MiB.
+//! Classes double from 4 KiB to 256 KiB, then go in four steps a doubling up to 64 MiB.
 
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, HEAP_CLASS_BYTES_MAX};
 
@@ -10,7 +10,7 @@ const HEAP_CLASSES: usize = (HEAP_CLASS_BYTES_MAX.ilog2() - BUFFER_BYTES_MIN.ilo
 const MAPPED_CLASSES: usize =
     (BUFFER_BYTES_MAX.ilog2() - HEAP_CLASS_BYTES_MAX.ilog2()) as usize * STEPS;
 
-/// One of the sizes that pooled buffers come in.
+/// A size of pooled buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SizeClass(u8);
 
@@ -18,7 +18,7 @@ impl SizeClass {
     /// The number of classes.
     pub const COUNT: usize = HEAP_CLASSES + MAPPED_CLASSES;
 
-    /// The smallest class that holds `bytes`; the largest class where none does.
+    /// The smallest class that holds `bytes`; the largest class if none does.
     #[must_use]
     pub fn holding(bytes: usize) -> Self {
         let bytes = bytes.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
@@ -60,7 +60,7 @@ impl SizeClass {
         usize::from(self.0)
     }
 
-    /// True when a buffer of this class is a mapping of its own.
+    /// True if a buffer of this class is a mapping of its own.
     #[must_use]
     pub fn is_mapped(self) -> bool {
         self.index() >= HEAP_CLASSES

@@ -1,4 +1,4 @@
-//! Queues of tasks that wait for bytes of an account, and the order in which they get them.
+//! Queues of tasks that wait for bytes of an account, and the order of their grants.
 //!
 //! Bytes that come back are drawn for a waiting task before it is woken, so that
 //! it is woken once and no other task takes them meanwhile. A task is queued at the
@@ -26,15 +26,14 @@ use crate::lock::lock;
 
 /// A task's place in the queue for bytes: empty until it has to wait.
 ///
-/// The task keeps it between polls and drops it when it no longer waits; bytes
-/// drawn for it go to the next task then. One that is kept without being polled
-/// may hold bytes back.
+/// The task keeps it between polls and drops it when it no longer waits; bytes drawn for it go to the next task then. A
+/// place that is kept without being polled may hold bytes back.
 #[derive(Debug, Default)]
 pub struct Waiter {
-    /// `None`: it has no place.
+    /// The lease of its place; `None`: it has no place.
     slot: Option<Arc<LeaseSlot>>,
     index: u32,
-    /// Waits for its client to fall below its share: `index` is the ticket there.
+    /// Set while the task waits for its client to fall below its share: `index` is the ticket there.
     is_held_back: bool,
 }
 
@@ -46,11 +45,11 @@ pub(crate) struct TreeWaiters {
     entries: Mutex<WaiterSlab>,
 }
 
-/// The tasks that one account refused.
+/// The queues of the tasks that one account refused.
 #[derive(Debug, Default)]
 pub(crate) struct AccountQueue {
     count: AtomicUsize,
-    /// Locked only while [`TreeWaiters::entries`] is locked.
+    /// The queues, locked only while [`TreeWaiters::entries`] is locked.
     lists: Mutex<[WaiterList; 2 * SIZES]>,
 }
 
@@ -61,7 +60,7 @@ struct WaiterList {
     last: u32,
 }
 
-/// A slab: places are reused, so that waiting again allocates nothing.
+/// A slab: entries are reused, so that waiting again allocates nothing.
 #[derive(Debug)]
 struct WaiterSlab {
     slab: Vec<WaiterEntry>,
@@ -75,11 +74,11 @@ struct WaiterSlab {
 struct WaiterEntry {
     account: Option<Account>,
     waker: Option<Waker>,
-    /// Wanted, or drawn for it once it is granted.
+    /// Bytes wanted, or drawn for it once it is granted.
     bytes: u64,
-    /// Granted only where so many more are free, which are not drawn.
+    /// Bytes that must be free beyond `bytes` for a grant, without being drawn.
     leaving: u64,
-    /// Ascending in the order of arrival.
+    /// Number in the order of arrival.
     ticket: u64,
     prev: u32,
     next: u32,
@@ -119,7 +118,7 @@ enum DrawAttempt {
 struct Left {
     waker: Option<Waker>,
     ticket: u64,
-    /// Drawn for it.
+    /// Bytes drawn for it.
     granted_bytes: Option<u64>,
 }
 
@@ -132,13 +131,13 @@ const _: () = assert!(2 * size_of::<WaiterEntry>() <= WAITER_BYTES);
 const _: () = assert!(size_of::<Waiter>() <= 16);
 
 impl Waiter {
-    /// True when it has a place in a queue, or bytes that were drawn for it, or waits for its client to hold less.
+    /// True if the task has a place in a queue, or bytes that were drawn for it, or waits for its client to hold less.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.has_place() || self.is_held_back
     }
 
-    /// True when it has a place in a queue, or bytes that were drawn for it.
+    /// True if the task has a place in a queue, or bytes that were drawn for it.
     pub(crate) fn has_place(&self) -> bool {
         self.slot.is_some()
     }
@@ -148,13 +147,13 @@ impl Waiter {
         self.is_held_back.then_some(self.index)
     }
 
-    /// Notes its place there; `None`: it has none.
+    /// Sets the ticket in that queue; `None`: the task is not in it.
     pub(crate) fn set_ticket(&mut self, ticket: Option<u32>) {
         self.is_held_back = ticket.is_some();
         self.index = ticket.unwrap_or(self.index);
     }
 
-    /// Polls for what the task waits for, from its place if it has one.
+    /// Polls for the bytes `wanted`, from the task's place if it has one.
     pub(crate) fn poll(&mut self, lease: &Lease, wanted: BytesWanted, waker: &Waker) -> Poll<()> {
         let Some(known) = &self.slot else {
             return self.register(lease, wanted, waker, None);
@@ -170,7 +169,7 @@ impl Waiter {
                 None => {}
             }
         }
-        // It wants something else than it waits for.
+        // The task wants other bytes than before.
         let ticket = self.leave();
         self.register(lease, wanted, waker, ticket)
     }
@@ -193,13 +192,13 @@ impl Waiter {
         Poll::Pending
     }
 
-    /// Gives its place up, and its bytes to the next.
+    /// Gives the place up, and its bytes to the next task.
     fn leave(&mut self) -> Option<u64> {
         let slot = self.slot.take()?;
         let left = slot.waiting().entries().remove(self.index);
         match left.granted_bytes {
             Some(bytes) => slot.account().give_back(bytes),
-            // Others may have waited behind it.
+            // Other tasks may have waited behind it.
             None => slot.account().grant_waiting(),
         }
         drop(left.waker);
@@ -214,7 +213,7 @@ impl Drop for Waiter {
 }
 
 impl TreeWaiters {
-    /// True while any task of the tree waits. Until it is over, no lease keeps free bytes.
+    /// True while any task of the tree waits. While it is, no lease keeps free bytes.
     pub(crate) fn is_any(&self) -> bool {
         self.count() > 0
     }
@@ -223,12 +222,12 @@ impl TreeWaiters {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Counts a debt as one more that waits.
+    /// Counts a debt like a waiting task.
     pub(crate) fn begin_debt(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A debt is over.
+    /// Ends the count of a debt.
     pub(crate) fn end_debt(&self) {
         self.count.fetch_sub(1, Ordering::SeqCst);
     }
@@ -237,7 +236,7 @@ impl TreeWaiters {
         lock(&self.entries)
     }
 
-    /// Draws what is wanted, or queues the task: its index then.
+    /// Draws the bytes `wanted`, or queues the task and returns its index.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn register(
         &self,
@@ -246,8 +245,8 @@ impl TreeWaiters {
         waker: &Waker,
         ticket: Option<u64>,
     ) -> Option<u32> {
-        // From here on nobody keeps free bytes. What was kept before is given back by the
-        // first who waits; those who come meanwhile are in the queue when it is.
+        // From here on no lease keeps free bytes. Those kept before are given back by the first task that waits; tasks
+        // that come meanwhile are in the queue by then.
         if self.count.fetch_add(1, Ordering::SeqCst) == 0 {
             lease.root().reclaim();
         }
@@ -261,12 +260,11 @@ impl TreeWaiters {
         left.is_none().then_some(index)
     }
 
-    /// The bytes that were drawn for it, at least those `wanted`. `None` where it waits for another
-    /// amount.
+    /// The bytes that were drawn for the task, at least those `wanted`. `None` if it waits for another amount.
     fn poll(&self, index: u32, wanted: BytesWanted, waker: &Waker) -> Option<Poll<u64>> {
         let mut entries = self.entries();
         let entry = entries.at(index);
-        // A waker may own what locks this: it is dropped after the lock.
+        // A waker's drop may run code that takes this lock: it is dropped after the unlock.
         let (polled, dropped) =
             if entry.state == WaiterState::Granted && entry.bytes >= wanted.bytes {
                 let granted = entry.bytes;
@@ -381,7 +379,7 @@ impl WaiterSlab {
         self.free = index;
         self.in_use -= 1;
         if self.in_use == 0 {
-            // What a crowd needed is not kept once it has gone.
+            // A burst's memory is not kept after its last task.
             self.free = NONE;
             self.slab.clear();
             self.slab.shrink_to(WAKES_MAX);
@@ -389,8 +387,8 @@ impl WaiterSlab {
         left
     }
 
-    /// Grants what fits, until nothing more does: true then. False once `wakers` is full;
-    /// the caller wakes them, outside of the lock, and calls again.
+    /// Grants bytes to tasks until no request fits: true then. False once `wakers` is full; the caller wakes them,
+    /// outside of the lock, and calls again.
     fn grant(&mut self, account: &mut Account, wakers: &mut [Option<Waker>]) -> bool {
         let mut wakers = wakers.iter_mut();
         'path: loop {
@@ -398,7 +396,7 @@ impl WaiterSlab {
                 match self.grant_at(account, level) {
                     None => {}
                     Some((moved, waker)) => {
-                        // Others may have waited behind it, at any account above its own.
+                        // Other tasks may have waited behind it, at any account above its own.
                         *account = moved;
                         if let Some(waker) = waker {
                             let place = wakers.next().expect("it returns when they are full");
@@ -415,15 +413,15 @@ impl WaiterSlab {
         }
     }
 
-    /// Grants the oldest that fits, of those queued at the account `level` above `account`:
-    /// its own account, and whom to wake. No waker for one that moved to an account below.
+    /// Grants the oldest request that fits, of those queued at the account `level` above `account`. Returns its own
+    /// account, and its waker; no waker if it moved to an account below.
     fn grant_at(&mut self, account: &Account, level: usize) -> Option<(Account, Option<Waker>)> {
         let node = account.node_above(level);
         let mut sizes = [SIZES; 2];
         while !node.queue().is_empty() {
             let ((group, size), index) = self.oldest(node, sizes)?;
             match self.attempt(index) {
-                // There is no room for this much: neither for more.
+                // No room for this size means none for larger ones.
                 DrawAttempt::Stayed | DrawAttempt::MovedUp => sizes[group] = size,
                 DrawAttempt::MovedDown => return Some((self.account(index), None)),
                 DrawAttempt::Granted => {
@@ -438,7 +436,7 @@ impl WaiterSlab {
     /// The first task in ticket order among the smallest `sizes` of each group, with its group and
     /// size.
     ///
-    /// The first group takes all that is free, the second one leaves some.
+    /// The first group takes all free bytes, the second one leaves some.
     fn oldest(&self, node: &AccountNode, sizes: [usize; 2]) -> Option<((usize, usize), u32)> {
         let lists = lock(&node.queue().lists);
         let both = (0..sizes[0])
@@ -485,7 +483,7 @@ impl WaiterSlab {
             if self.at(index).state == state {
                 break false;
             }
-            // Bytes that came back before it was queued there woke nobody: it tries again.
+            // Bytes that came back before it was queued there granted nothing to it: it tries again.
             self.unlink(index);
             self.link(index, &account, level);
         };
@@ -498,7 +496,7 @@ impl WaiterSlab {
         account.expect("a waiting task has an account").clone()
     }
 
-    /// Queues it at the account `level` above its own: first where it is the oldest, else last.
+    /// Queues the task at the account `level` above its own: first if it is the oldest, else last.
     fn link(&mut self, index: u32, account: &Account, level: usize) {
         let queue = account.node_above(level).queue();
         let mut lists = lock(&queue.lists);
@@ -519,7 +517,7 @@ impl WaiterSlab {
         account.waiting_tasks().count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes it out of its queue, where it is in one.
+    /// Takes the task out of its queue, if it is in one.
     fn unlink(&mut self, index: u32) {
         let WaiterState::Queued { level } = self.at(index).state else {
             return;
@@ -550,8 +548,8 @@ impl WaiterSlab {
 }
 
 impl WaiterEntry {
-    /// Which list it is queued with: by size, those that leave some free behind the others. All of
-    /// these leave the same, as a rule.
+    /// Index of its list: by size, those that leave bytes free behind the others. As a rule, all of these leave the
+    /// same number.
     fn size(&self) -> usize {
         let log2 = self.bytes.max(1).next_power_of_two().ilog2();
         let size = (log2.saturating_sub(BUFFER_BYTES_MIN.ilog2()) as usize).min(SIZES - 1);
@@ -584,7 +582,7 @@ mod tests {
         };
         let (least, most) = (BUFFER_BYTES_MIN as u64, BUFFER_BYTES_MAX as u64);
         assert_eq!([size(0, 0), size(least, 0), size(least + 1, 0)], [0, 0, 1]);
-        // Larger than any buffer: with the largest, of the same group.
+        // Sizes above any buffer's share the largest list of their group.
         for bytes in [most, most + 1, 1 << 40] {
             assert_eq!(size(bytes, 0), SIZES - 1, "{bytes}");
             assert_eq!(size(bytes, 1), 2 * SIZES - 1, "{bytes}");

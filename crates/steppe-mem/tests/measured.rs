@@ -1,4 +1,4 @@
-//! Things that are measured while they are built, in a program whose allocator counts.
+//! Values that are measured while they are built, in a program whose allocator counts.
 
 use steppe_mem::alloc::{Counted, block_bytes, thread_block_bytes};
 use steppe_mem::{Budget, OverBudget, measured};
@@ -8,7 +8,7 @@ static ALLOCATOR: Counted<std::alloc::System> = Counted(std::alloc::System);
 
 const KIB: usize = 1 << 10;
 
-/// Lists of one byte each: a block of 16, and a place of 24.
+/// Lists of one byte each: a block of 16 bytes, and an element of 24.
 fn lists(count: usize) -> Vec<Vec<u8>> {
     let mut lists = Vec::with_capacity(count);
     lists.extend((0..count).map(|_| vec![1]));

@@ -1,4 +1,4 @@
-//! Tasks that wait for bytes: who gets them, what it costs, and that nobody is forgotten.
+//! Tasks that wait for bytes: the order of grants, their cost, and that every task gets its turn.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -31,9 +31,9 @@ struct Task {
     waker: Waker,
     waiter: Waiter,
     lease: Lease,
-    /// What is to be free beside.
+    /// Bytes that must stay free beyond the reserved ones.
     leaving: usize,
-    /// Its wakes when it was polled last: more since then, and its bytes are drawn.
+    /// Number of wakes at the last poll: after a further one, the bytes are drawn.
     wakes_polled: usize,
 }
 
@@ -135,7 +135,7 @@ fn a_full_budget_wakes_nobody_until_bytes_come_back() {
     for (task, waiter) in tasks.iter().zip(&mut waiters) {
         assert!(!poll(task, waiter));
     }
-    // What workers and other connections do meanwhile.
+    // The work of workers and other connections meanwhile.
     for _ in 0..1000 {
         pool::trim();
         pool::drain();
@@ -316,17 +316,17 @@ fn who_waited_behind_one_that_leaves_is_tried() {
     assert_eq!(wakes(&tasks), 1);
 }
 
-/// Two tasks at a route that was full, and has room now that the budget has none.
+/// Two tasks that wait at a route: it was full, and has room again, but now the budget has none.
 struct Squeezed {
-    /// All of the budget that the route does not hold.
+    /// A reservation of all of the budget but the route's.
     other: Reservation,
     _route: Reservation,
-    /// The first has an account of its own below the route, of 16 KiB.
+    /// The tasks; the first has an account of its own below the route, of 16 KiB.
     tasks: Vec<Task>,
 }
 
-/// The tasks wait for `wanted`; the route gives `given_back` in two steps, of which
-/// others take the first.
+/// The tasks wait for `wanted`; the route gives `given_back` in two steps, the first of which
+/// another account takes.
 fn squeeze(wanted: [usize; 2], given_back: [usize; 2]) -> Squeezed {
     let budget = Budget::new(64 * KIB as u64);
     let route = budget.root().child("route", Some(32 * KIB as u64));
@@ -350,7 +350,7 @@ fn squeeze(wanted: [usize; 2], given_back: [usize; 2]) -> Squeezed {
 
 #[test]
 fn who_waits_behind_one_that_gets_its_bytes_elsewhere_is_tried() {
-    // The first waits for the budget by now, the second behind it at the route.
+    // The first task waits for the budget by now, the second behind it at the route.
     let Squeezed {
         other,
         _route,
@@ -460,7 +460,7 @@ fn nobody_waits_for_what_is_there() {
     }
 }
 
-/// What somebody waits for can't be had by anybody else.
+/// Checks that no other reservation could have the bytes that a task waits for.
 fn check_that_nobody_fits(tasks: &[(Task, usize)]) {
     let wakes = || tasks.iter().map(|(task, _)| task.wakes()).sum::<usize>();
     let before = wakes();

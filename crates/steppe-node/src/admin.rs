@@ -1,20 +1,19 @@
 //! The admin server: metrics, health, memory and configuration over HTTP/1.1.
 //!
-//! It runs on the control thread and shares nothing with the workers but what
-//! they publish, so a slow scraper costs a client nothing.
+//! The server runs on the control thread and shares with the workers only what they publish, so a
+//! slow scraper costs a client nothing.
 //!
-//! Invariant: beyond loopback and Unix sockets nothing but the probes answers
-//! without a token, and no answer contains a secret. Connections, heads, bodies
-//! and time are bounded ([`limits`]).
+//! Invariant: beyond loopback and Unix sockets only the probes answer without a token, and no
+//! answer contains a secret. Connections, heads, bodies and time are bounded ([`limits`]).
 //!
-//! Invariant: no request that a page of another site makes a browser send gets
-//! more than a refusal, and what changes the node is a POST or DELETE: servers
-//! taken out of service and back, reloads, and DNS responses that are forgotten.
+//! Invariant: a request that a page of another site makes a browser send gets a refusal, and
+//! requests that change the node are POST or DELETE: draining and undraining servers, reloads, and
+//! removing DNS responses from the cache.
 //!
-//! Invariant: silent and slow peers delay nobody: when all places are taken, one
-//! of them loses its place.
+//! Invariant: silent and slow peers delay no request: when all places are taken, one of them loses
+//! its place.
 //!
-//! Leaves out client certificates: the token says who may ask.
+//! Leaves out client certificates: the token is the access control.
 
 mod access;
 mod cache;
@@ -63,47 +62,47 @@ pub use live::history::FIXED_BYTES;
 pub use readiness::{Readiness, State};
 pub use token::{Token, TokenError};
 
-/// Where admin listens, and who may ask.
+/// The addresses of admin, and the access to it.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// `admin.listen`.
     pub listen: ListenAddress,
-    /// `admin.probes`: health and readiness alone. `None`: they stand on `listen`.
+    /// `admin.probes`: health and readiness alone. `None`: they are on `listen`.
     pub probes: Option<ListenAddress>,
     /// `admin.token_file`.
     pub token_file: Option<PathBuf>,
-    /// `admin.tls`: what `listen` is served with. `None`: without TLS.
+    /// `admin.tls`: the certificate of `listen`. `None`: without TLS.
     pub tls: Option<CertificateFiles>,
 }
 
-/// What admin tells.
+/// The data behind the endpoints.
 #[derive(Debug)]
 pub struct Content {
     /// Everything that `/metrics` scrapes.
     pub metrics: Registry,
-    /// What `/memory` is made from.
+    /// The sources of `/memory`.
     pub memory: memory::Sources,
-    /// What `/upstreams` tells, and drains.
+    /// The servers of `/upstreams`, which also drains them.
     pub upstreams: Arc<Upstreams>,
-    /// What `/cache` tells, and purges.
+    /// The caches of `/cache`, which also purges them.
     pub caches: Arc<Caches>,
-    /// What `/dns/flush` works on.
+    /// The forwarder of `/dns` and `/dns/flush`.
     pub dns: DnsService,
-    /// What `/plane` tells.
+    /// The services of `/plane`.
     pub plane: PlaneService,
-    /// What `/certificates` tells.
+    /// The certificates of `/certificates`.
     pub certificates: Arc<Certificates>,
-    /// The effective configuration, and how it came to be.
+    /// The effective configuration, and the result of the last reload.
     pub config: Status,
-    /// Where a reload is asked for.
+    /// The channel for requests to reload.
     pub reload: mpsc::Sender<Ask>,
-    /// What `/readyz` says.
+    /// The state of `/readyz`.
     pub readiness: Readiness,
     /// The log's last warnings and errors.
     pub recent: Recent,
 }
 
-/// Bound, and not served yet.
+/// Admin with its sockets bound, and not served yet.
 #[derive(Debug)]
 pub struct Admin {
     listen: BoundListener,
@@ -112,37 +111,37 @@ pub struct Admin {
     access: Access,
 }
 
-/// Why admin can't start. Each names the key of the configuration.
+/// The reason why admin can't start. Each names the key of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
-    /// A socket.
+    /// A socket can't be bound.
     #[error("admin.{key}: {source}")]
     Bind {
         /// `listen` or `probes`.
         key: &'static str,
-        /// Why.
+        /// The reason.
         source: BindError,
     },
-    /// A runtime, or a file system, that refuses the socket.
+    /// The runtime, or the file system, refuses the socket.
     #[error("admin.{key}: {address}: {source}")]
     Socket {
         /// `listen` or `probes`.
         key: &'static str,
-        /// Where.
+        /// The address of the socket.
         address: ListenAddress,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Anybody could read it.
+    /// The address can be reached from other machines, and there is no token.
     #[error("admin.listen: {0} is reachable from other machines and needs admin.token_file")]
     NeedsToken(ListenAddress),
-    /// The certificate, or its key.
+    /// The certificate or its key can't be used.
     #[error("admin.tls: {0}")]
     Tls(#[from] LoadError),
-    /// The token.
+    /// The token can't be used.
     #[error("admin.token_file: {0}")]
     Token(#[from] TokenError),
-    /// The history of the admin page.
+    /// The budget has no room for the history of the admin page.
     #[error("node.memory_budget: no room for the history of the admin page: {0}")]
     OverBudget(#[from] steppe_mem::OverBudget),
 }
@@ -189,19 +188,19 @@ impl Admin {
         })
     }
 
-    /// Where it listens, with the port that the system chose for port 0.
+    /// The address that admin listens on, with the port that the system chose for port 0.
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
         self.listen.address()
     }
 
-    /// TLS of where it listens.
+    /// TLS of `listen`, if it has any.
     #[must_use]
     pub fn tls(&self) -> Option<&Arc<ListenerTls>> {
         self.tls.as_ref()
     }
 
-    /// Where the probes listen, if apart.
+    /// The address of the probes, if they have one of their own.
     #[must_use]
     pub fn probes_address(&self) -> Option<&ListenAddress> {
         self.probes.as_ref().map(BoundListener::address)
@@ -212,8 +211,7 @@ impl Admin {
     /// Must be called, and polled, within a runtime.
     ///
     /// # Errors
-    /// When the runtime has no room for the sockets, or the budget none for the
-    /// page's history.
+    /// If the runtime has no room for the sockets, or the budget none for the page's history.
     pub fn serve(self, content: Content) -> Result<impl Future<Output = ()> + Send, AdminError> {
         let content = Arc::new(content);
         let probes_apart = self.probes.is_some();

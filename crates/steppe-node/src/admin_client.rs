@@ -1,6 +1,6 @@
 //! A client of a node's admin server, for commands of the command line.
 //!
-//! Invariant: an answer is waited for [`SILENCE`] at most. Spec: RFC 9112, by hyper.
+//! Invariant: an answer is awaited for [`SILENCE`] at most. Spec: RFC 9112, by hyper.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use crate::admin::limits::TOKEN_BYTES_MAX;
 use crate::admin::trust;
 
-/// Without a byte for so long, the node counts as gone.
+/// Time without a byte after which the node counts as gone.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
-/// Of an answer that is a refusal.
+/// Bytes of a refusal's answer that are read, at most.
 const REFUSAL_BYTES_MAX: usize = 4 << 10;
-/// Of an answer that is read whole.
+/// Bytes of an answer that is read whole, at most.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Where to ask, and what to show there.
+/// The address of an admin server, and the credentials for it.
 #[derive(Clone)]
 pub(crate) struct Target {
     place: Place,
@@ -44,7 +44,7 @@ enum Place {
 }
 
 impl Target {
-    /// Reads an address as people write it, authorities where it begins with https, and the
+    /// Reads an address of the command line, the CA certificates if it begins with https, and the
     /// token.
     pub(crate) fn new(
         admin: &str,
@@ -67,7 +67,7 @@ impl Target {
         })
     }
 
-    /// As people write it.
+    /// The address in the form of the command line.
     pub(crate) fn shown(&self) -> String {
         match &self.place {
             Place::Tcp(authority) if self.tls.is_some() => format!("https://{authority}"),
@@ -124,7 +124,7 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// An answer that was not refused; its connection ends with it.
+/// An answer with status 200; its connection ends with it.
 pub(crate) struct Answer {
     pub(crate) body: Body,
     /// The field `Content-Type`, empty if there is none.
@@ -139,10 +139,10 @@ impl Drop for Answer {
 }
 
 impl Target {
-    /// Asks for a path.
+    /// Sends a request for a path.
     ///
     /// # Errors
-    /// Nobody is there, or what was answered instead of 200.
+    /// The connection failed, or the answer has another status than 200.
     pub(crate) async fn ask(&self, method: Method, path: &str) -> anyhow::Result<Answer> {
         match &self.place {
             Place::Tcp(authority) => {
@@ -194,7 +194,7 @@ impl Target {
         }
     }
 
-    /// Asks for a path, and reads the answer whole.
+    /// Sends a request for a path, and reads the answer whole.
     ///
     /// # Errors
     /// As [`Self::ask`], and an answer of more than 1 MiB.

@@ -1,9 +1,8 @@
 //! The node's allocator: a cargo feature, counted.
 //!
-//! Invariant: exactly one of `alloc-steppe`, `alloc-mimalloc` and `alloc-system`
-//! answers. Where several are asked for (`--all-features`), the later of these
-//! does: whoever adds one to the default wants it, and who adds `alloc-system`
-//! counts allocations or runs a sanitizer.
+//! Invariant: exactly one of `alloc-steppe`, `alloc-mimalloc` and `alloc-system` is used. If several are enabled
+//! (`--all-features`), the last of these is: a build that adds one to the default wants it, and `alloc-system` serves
+//! to count allocations or to run a sanitizer.
 
 mod figures;
 #[cfg(all(
@@ -37,7 +36,7 @@ use sys as chosen;
 pub use chosen::{AllocatorView, NAME};
 pub use figures::Figures;
 
-/// The whole program's allocator.
+/// The global allocator of the program.
 #[global_allocator]
 static ALLOCATOR: steppe_mem::alloc::Counted<chosen::Allocator> =
     steppe_mem::alloc::Counted(chosen::ALLOCATOR);
@@ -53,13 +52,13 @@ pub fn figures() -> Option<Figures> {
     chosen::figures()
 }
 
-/// The same by size class and thread, for `/memory`; `null` if it has none.
+/// The statistics by size class and thread, for `/memory`; `null` if the allocator has none.
 #[must_use]
 pub fn details() -> Value {
     chosen::details()
 }
 
-/// Free resident bytes that the allocator hands out before it takes new pages; 0 where it does not tell.
+/// Free resident bytes that the allocator hands out before it takes new pages; 0 if it does not report them.
 #[must_use]
 pub fn dirty_bytes() -> u64 {
     chosen::dirty_bytes()
@@ -70,7 +69,7 @@ pub fn purge() {
     chosen::purge();
 }
 
-/// Starts a heap profile. False: this allocator, or this build, has none.
+/// Starts a heap profile. False: this allocator, or this build, does not support it.
 #[must_use]
 pub fn start_heap_profile() -> bool {
     chosen::start_heap_profile()
@@ -87,8 +86,8 @@ pub fn heap_profile() -> Option<String> {
     chosen::heap_profile()
 }
 
-/// To be called once or twice a second by long-lived threads: an idle thread flushes its caches in
-/// the allocator, so that their memory can be purged.
+/// Flushes the caches of an idle thread in the allocator, so that their memory can be purged. To be called once or
+/// twice a second by long-lived threads.
 pub fn rest() {
     thread_local! {
         static BEFORE: Cell<u64> = const { Cell::new(0) };
@@ -99,7 +98,7 @@ pub fn rest() {
     }
 }
 
-/// Rests every second, for as long as it is polled.
+/// Calls [`rest`] every second, for as long as it is polled.
 pub async fn keep_resting() {
     loop {
         tokio::time::sleep(REST_EVERY).await;

@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 
 use steppe_net::{BindError, ListenAddress};
 
-/// Advice about two addresses of which one socket takes both.
+/// Advice about two addresses that one socket would serve.
 pub(crate) const ONE_OF_THEM: &str =
     "leave one of them out, or give it another port or a specific address";
-/// Advice about a socket without its folder.
+/// Advice about a socket whose folder is missing.
 pub(crate) const SOCKET_FOLDER: &str =
     "create the folder of the socket; a unit does it with `RuntimeDirectory=`";
 

@@ -1,8 +1,7 @@
 //! The command line of `steppe`.
 //!
-//! Invariant: what a command was asked for goes to standard output, everything else to standard
-//! error, and the exit code is one of [`Code`]. Left out: running the node, which the caller of
-//! [`main`] does.
+//! Invariant: the requested output goes to standard output, everything else to standard error, and
+//! the exit code is one of [`Code`]. Left out: running the node, which the caller of [`main`] does.
 
 mod cert;
 mod check;
@@ -39,21 +38,21 @@ use console::{complain, load, print, say};
 pub use code::Code;
 pub(crate) use console::announce;
 
-/// What `steppe run` is to run.
+/// The input of `steppe run`.
 #[derive(Debug)]
 pub struct RunOptions {
     /// A valid configuration.
     pub config: Config,
-    /// The file it came from; `None`: the embedded default.
+    /// The configuration's file; `None`: the embedded default.
     pub file: Option<PathBuf>,
-    /// All files that it came from, as they were when they were read.
+    /// All files of the configuration, with their state at the time of reading.
     pub origin: Origin,
     /// The certificate that the embedded default serves https with.
     pub certificate: Option<Certificate>,
 }
 
 impl RunOptions {
-    /// Whether the embedded default runs, which has the demo origin behind it.
+    /// True if the embedded default runs, which includes the demo origin.
     pub fn is_default(&self) -> bool {
         self.file.is_none()
     }
@@ -157,7 +156,7 @@ struct Ports {
 }
 
 impl Ports {
-    /// Reads the embedded default with them, and makes its certificate.
+    /// Reads the embedded default with these addresses, and makes its certificate.
     fn embedded(self) -> (Outcome, Option<Certificate>) {
         let made = Certificate::make().inspect_err(|error| {
             let problem = "cannot write a certificate: the demo starts without HTTPS";
@@ -250,7 +249,7 @@ const COMPLETIONS_HELP: &str = "\
 Examples:
   steppe completions bash > ~/.local/share/bash-completion/completions/steppe";
 
-/// Reads the command line of the process and does what it says; `run` starts the node and gives
+/// Reads the command line of the process and runs its command; `run` starts the node and returns
 /// its exit code once it has stopped.
 pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -> ExitCode {
     main_with(std::env::args_os(), run)

@@ -5,9 +5,8 @@
 //! once, in `keys`: the reader, its suggestions, the [`schema`], the [`manual`](manual()) and
 //! `/config` follow from there.
 //!
-//! Non-goals: what only the machine can tell (whether an address can be bound), but for folders that
-//! are served and the memory that there is, which [`load`] looks at; and the contents of the files
-//! that a configuration names.
+//! Non-goals: facts of the machine (whether an address can be bound), but for folders that are served and the memory,
+//! which [`load`] checks; and the contents of the files that a configuration names.
 
 mod budget;
 mod build;
@@ -78,7 +77,7 @@ pub struct Config {
     pub dns: Forwarder,
     /// `[plane]` and `[discovery]`.
     pub plane: Plane,
-    /// The values that all of this was built from, which `/config` prints.
+    /// The values of the file that all of this was built from, for `/config`.
     file: Fields,
 }
 
@@ -95,13 +94,13 @@ impl Config {
         steppe_config::effective::effective(&self.file)
     }
 
-    /// Every setting in force, and where each comes from.
+    /// Every setting in force, with its place.
     #[must_use]
     pub fn settings(&self) -> Vec<Setting> {
         steppe_config::effective::settings(&self.file)
     }
 
-    /// Where a rule of the forwarder stands, by its number from 0: the first byte of its table.
+    /// The first byte of a forwarder rule's table, by the rule's number from 0.
     #[must_use]
     pub fn dns_rule_at(&self, number: usize) -> Option<usize> {
         Some(self.dns_rule(number)?.span.start)
@@ -113,14 +112,14 @@ impl Config {
         rules.get(number)?.fields()
     }
 
-    /// Where a route of the gateway stands, by its number from 0.
+    /// The first byte of a gateway route's table, by the route's number from 0.
     #[must_use]
     pub fn route_at(&self, number: usize) -> Option<usize> {
         let routes = self.file.within(&HTTP)?.items(&gateway::ROUTE);
         Some(routes.get(number)?.span.start)
     }
 
-    /// The key of a condition of a route, by the route's number from 0, and where it stands.
+    /// The key of a condition of a route, by the route's number from 0, and its first byte.
     #[must_use]
     pub fn condition_at(&self, route: usize, condition: Unmet) -> Option<(String, usize)> {
         let routes = self.file.within(&HTTP)?.items(&gateway::ROUTE);
@@ -147,14 +146,14 @@ impl Config {
         Some(self.filter(filter)?.0)
     }
 
-    /// Where a rule of an `authorize` filter stands, by its number from 0.
+    /// The first byte of a rule of an `authorize` filter, by the rule's number from 0.
     #[must_use]
     pub fn rule_at(&self, filter: &str, number: usize) -> Option<usize> {
         let rules = self.filter(filter)?.1.items(&authorize::RULES);
         Some(rules.get(number)?.span.start)
     }
 
-    /// Sets the number of connections that each listener may have.
+    /// Sets the number of connections that each listener may have, for `/config`.
     pub fn set_connections(&mut self, limit: impl Fn(&Listener) -> usize) {
         for listener in &mut self.http.listeners {
             listener.limits.connections = limit(listener);
@@ -167,7 +166,7 @@ impl Config {
         let Some(Typed::List(shown)) = shown.map(|node| &mut node.typed) else {
             return;
         };
-        // Listeners of DNS over HTTPS follow, whose connections have no key.
+        // The last listeners, of DNS over HTTPS, have no key for their connections.
         for (node, listener) in shown.iter_mut().zip(&self.http.listeners) {
             let limits = node
                 .fields_mut()
@@ -189,16 +188,16 @@ impl Config {
     }
 }
 
-/// The name of a key that a table has, and the first byte of it.
+/// The name of a key that a table has, and its first byte.
 fn key_of(fields: &Fields, key: &'static impl Entry) -> Option<(String, usize)> {
     let start = fields.place_of(key)?.start;
     Some((key.spec().name.to_owned(), start))
 }
 
-/// Reads a type of DNS records as the configuration writes it, such as `AAAA` or `TYPE65`.
+/// Reads a type of DNS records in the syntax of the configuration, such as `AAAA` or `TYPE65`.
 ///
 /// # Errors
-/// What is wrong with it, and what would be right.
+/// The problem of the text, and a valid form.
 pub fn dns_type(text: &str) -> Result<steppe_dns::wire::Rtype, String> {
     dns::record_type(text).map_err(Refusal::told)
 }
@@ -206,13 +205,13 @@ pub fn dns_type(text: &str) -> Result<steppe_dns::wire::Rtype, String> {
 /// The result of reading a file.
 #[derive(Debug)]
 pub struct Outcome {
-    /// `None` when the report has errors.
+    /// The configuration; `None` if the report has errors.
     pub config: Option<Config>,
-    /// Its mistakes; warnings alone leave the configuration usable.
+    /// The mistakes; warnings alone leave the configuration usable.
     pub report: Report,
-    /// Its files, by which a place in it says where it stands.
+    /// The files of the configuration, which convert a byte to a place.
     pub files: Sources<'static>,
-    /// The files that it was read from, as they were before; of a text alone, none.
+    /// The files that it was read from, with their state before the read; none for a text alone.
     pub origin: Origin,
 }
 
@@ -232,8 +231,8 @@ struct Text<'a> {
 
 /// Reads a configuration.
 ///
-/// `outside` has the files that it includes, `amend` changes its tree before it is read, and `look` adds what the text
-/// alone can't tell.
+/// `outside` has the files that it includes, `amend` changes its tree before it is read, and `look` adds mistakes that
+/// the text alone does not show.
 fn read_with(
     Text { name, text }: Text<'_>,
     outside: &mut dyn Outside,
@@ -271,65 +270,65 @@ fn read_source<'a>(
     let sites = sites::expand(&mut source, mistakes);
     let mut file = source.read(&ROOT, mistakes);
     sites::keep(sites, &mut file);
-    // What keys say together is unsure where some of them can't be read.
+    // Rules between keys are not checked if some of them can't be read.
     if !mistakes.is_partial() {
         check::check(&source.tree, &file, mistakes);
     }
-    // The tree takes more than what is built of it.
+    // The tree takes more memory than the configuration: it is dropped first.
     let Source { files, .. } = source;
     look(&file, mistakes);
     let config = build::config(file).filter(|_| !mistakes.is_partial());
     (config, files)
 }
 
-/// Reads a duration as the configuration writes it, such as `250ms` or `5s`.
+/// Reads a duration in the syntax of the configuration, such as `250ms` or `5s`.
 ///
 /// # Errors
-/// What is wrong with it, and what would be right.
+/// The problem of the text, and a valid form.
 pub fn duration(text: &str) -> Result<Duration, String> {
     units::duration(text).map_err(Refusal::told)
 }
 
-/// Reads a size as the configuration writes it, such as `64MiB`.
+/// Reads a size in the syntax of the configuration, such as `64MiB`.
 ///
 /// # Errors
-/// What is wrong with it, and what would be right.
+/// The problem of the text, and a valid form.
 pub fn size(text: &str) -> Result<u64, String> {
     units::size(text).map_err(Refusal::told)
 }
 
-/// Reads a configuration; never panics, whatever the text.
+/// Reads a configuration; never panics, for any text.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// The report of all mistakes.
 pub fn parse(name: &str, text: &str) -> Result<Config, Box<Report>> {
     let Outcome { config, report, .. } = read(name, text);
     config.ok_or_else(|| Box::new(report))
 }
 
-/// Reads the file at `path`, and looks whether the folders that it serves are there, and the memory.
+/// Reads the file at `path`, and checks the folders that it serves, and the memory.
 ///
 /// # Errors
-/// When it can't be read, is longer than [`FILE_BYTES_MAX`], or is not UTF-8. What is wrong with a
-/// file that could be read is in the outcome.
+/// If it can't be read, is longer than [`FILE_BYTES_MAX`], or is not UTF-8. Mistakes of a file that could be read are
+/// in the outcome.
 pub fn load(path: &Path) -> io::Result<Outcome> {
     load_with(path, |file, mistakes| {
         check::check_folders(file, mistakes);
         sites::check_files(file, mistakes);
-        // Where the limit is unknown, `run` says so.
+        // If the limit is unknown, `run` reports that.
         if let Ok(limit) = memory_limit() {
             budget::check(file, limit, mistakes);
         }
     })
 }
 
-/// The inputs of `steppe check` beside the text.
+/// The inputs of `steppe check` besides the text.
 pub struct Checks<'a> {
-    /// The memory that the budget is held against. `None`: it is unknown.
+    /// The memory limit that the budget is checked against. `None`: unknown.
     pub limit: Option<MemoryLimit>,
     /// Files, folders, addresses and ports. `None`: they belong to another machine.
     pub machine: Option<Machine>,
-    /// Judges a configuration that is valid as far as its text goes.
+    /// Checks the memory of a configuration whose text is valid.
     pub judge: &'a dyn Fn(&Config) -> Option<Objection>,
 }
 
@@ -338,7 +337,7 @@ pub struct Checks<'a> {
 pub struct Objection {
     /// The problem.
     pub message: String,
-    /// A way to mend it.
+    /// A way to correct it.
     pub help: String,
 }
 
@@ -362,8 +361,8 @@ pub fn load_checked(path: &Path, checks: &Checks<'_>) -> io::Result<Outcome> {
     })
 }
 
-/// Reads the file at `path` for a node that runs: its memory budget is what it started with,
-/// whatever became of the machine's limit since, and is not held against that again.
+/// Reads the file at `path` for a running node: its memory budget is the one that it started with, even if the
+/// machine's limit has changed since, and is not checked against that again.
 ///
 /// # Errors
 /// As for [`load`].
@@ -374,7 +373,7 @@ pub fn load_again(path: &Path) -> io::Result<Outcome> {
     })
 }
 
-/// Reads the file at `path` without a look at the machine: its outcome and, where it is valid, its long form, TOML
+/// Reads the file at `path` without a check of the machine: its outcome and, if it is valid, its long form, TOML
 /// without sites.
 ///
 /// # Errors
@@ -388,7 +387,7 @@ pub fn load_expanded(path: &Path) -> io::Result<(Outcome, Option<String>)> {
     Ok(expand_with(text, &mut outside::Machine))
 }
 
-/// Reads a configuration as [`read`] does; where it is valid, its long form too.
+/// Reads a configuration as [`read`] does; if it is valid, its long form too.
 pub fn expand(name: &str, text: &str) -> (Outcome, Option<String>) {
     expand_with(Text { name, text }, &mut Nothing)
 }

@@ -1,4 +1,4 @@
-//! What the machine, or the container around the process, lets it have of memory.
+//! The memory limit of the process: that of its control groups, or the machine's memory.
 //!
 //! Control groups nest, and each may have a limit: the smallest from the
 //! process's own group up to the root counts. Both versions are read, since
@@ -7,16 +7,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that the process may use, and what says so.
+/// Bytes that the process may use, and the source of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// How many.
+    /// The limit in bytes.
     pub bytes: u64,
-    /// Where the number comes from.
+    /// The source of the limit.
     pub source: LimitSource,
 }
 
-/// What limits a process's memory.
+/// The source of a memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitSource {
     /// A control group: a container.
@@ -27,10 +27,10 @@ pub enum LimitSource {
     Given,
 }
 
-/// The limit in force here.
+/// The limit in force for this process.
 ///
 /// # Errors
-/// Where `/proc/meminfo` can't be read.
+/// If `/proc/meminfo` can't be read.
 pub fn memory_limit() -> std::io::Result<MemoryLimit> {
     let machine = machine_bytes(&fs::read_to_string("/proc/meminfo")?);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -94,8 +94,8 @@ fn group_bytes(groups: &str, root: &Path) -> Option<u64> {
 
 /// The smallest number in `file`, from the group at `path` up to its mount.
 ///
-/// Within a container the path may be the host's, which is not there: then the
-/// container's own group is what is mounted, and only that is found.
+/// Within a container the path may be the host's, which is not there: then the container's own
+/// group is mounted, and only that is found.
 fn smallest_up(mount: &Path, path: &str, file: &str) -> Option<u64> {
     let group: PathBuf = mount.join(path.trim_start_matches('/'));
     let up = group

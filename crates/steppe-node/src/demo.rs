@@ -1,12 +1,12 @@
-//! The embedded demo origin: something to proxy to before there is an origin.
+//! The embedded demo origin: a server to proxy to before there is an origin.
 //!
-//! It shows what a request looked like when it arrived, and has an endpoint for
-//! each way in which a response can be hard on a proxy: streamed, slow, endless,
-//! upgraded. It runs on a thread of its own, as a stranger to the gateway.
+//! The origin shows the request as it arrived, and has an endpoint for each kind of response that
+//! is hard on a proxy: streamed, slow, endless, upgraded. It runs on a thread of its own, and
+//! shares no code with the gateway.
 //!
-//! Invariant: every answer is bounded ([`limits`]) and escapes what it repeats.
+//! Invariant: every answer is bounded ([`limits`]) and escapes the text that it repeats.
 //!
-//! Leaves out: speed. It is no yardstick.
+//! Leaves out: speed. It is no benchmark.
 
 mod answers;
 mod certificate;
@@ -44,7 +44,7 @@ pub struct Demo {
 /// Serves `listener` on a thread of its own.
 ///
 /// # Errors
-/// When the system has no thread or no epoll to give.
+/// If the system has no thread or no epoll instance left.
 pub fn spawn(listener: TcpListener) -> io::Result<Demo> {
     let address = listener.local_addr()?;
     listener.set_nonblocking(true)?;
@@ -57,7 +57,7 @@ pub fn spawn(listener: TcpListener) -> io::Result<Demo> {
         runtime.block_on(async {
             tokio::select! {
                 () = accept(listener) => {}
-                // Also when the sender was dropped.
+                // Also ends when the sender was dropped.
                 _ = stopped => {}
             }
         });
@@ -73,7 +73,7 @@ pub fn spawn(listener: TcpListener) -> io::Result<Demo> {
 }
 
 impl Demo {
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

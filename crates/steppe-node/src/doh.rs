@@ -1,7 +1,7 @@
 //! DNS over HTTPS: requests of the gateway that the DNS forwarder answers.
 //!
-//! It joins the two, which know nothing of each other. What a request asks and a response says is the
-//! forwarder's to know, HTTP the gateway's.
+//! This module connects the two, which do not know each other. The content of requests and
+//! responses is up to the forwarder, HTTP to the gateway.
 
 use std::fmt;
 use std::future::ready;
@@ -14,7 +14,7 @@ use steppe_http::config::{GuestName, Respond};
 use steppe_http::field::FieldId;
 use steppe_http::guest::{Answering, WholeGuest, WholeRequest};
 
-/// What a route names the forwarder by.
+/// The name by which routes refer to the forwarder.
 pub const FORWARDER: GuestName = "dns";
 
 /// The forwarder as a guest of the gateway.

@@ -1,7 +1,7 @@
-//! Fetches sets of keys that tokens are verified with, by http and https.
+//! Fetches the key sets that tokens are verified with, by http and https.
 //!
-//! Invariant: what comes is bounded in bytes and time whatever the server sends, and comes from the host that
-//! the configuration names: whoever could send the node elsewhere would choose whom it trusts.
+//! Invariant: a response is bounded in bytes and time whatever the server sends, and comes from the host that the
+//! configuration names: an attacker that could redirect the node elsewhere would choose the trusted keys.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use crate::web_client::{Asks, ask, ensure_plain, host, is_redirection, redirecte
 #[derive(Debug, Default)]
 pub struct KeyClient;
 
-/// Requests wait for it: no longer than they would for a server.
+/// Time for a fetch: requests wait for it, no longer than they would for a server.
 const TIME_MAX: Duration = Duration::from_secs(10);
-/// Issuers move a set within their host, if ever.
+/// Redirects to follow: issuers move a set within their host, if ever.
 const REDIRECTIONS_MAX: usize = 3;
 
 impl FetchKeys for KeyClient {

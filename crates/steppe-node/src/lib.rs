@@ -1,6 +1,6 @@
 //! The node as a library: services, configuration, admin server and process of the binary `steppe`.
 //!
-//! It is a library so that tests and fuzz targets reach it; `main.rs` of the binary calls it.
+//! The node is a library so that tests and fuzz targets reach it; `main.rs` of the binary calls it.
 //!
 //! # Map of files
 //! A folder has the submodules and tests of the file beside it; indented entries are in the folder of the file above
@@ -36,7 +36,7 @@
 //! - `default.toml`: embedded default configuration
 //! - `node.rs`, `node/`: start, run and shutdown of the node: startup checks (`prepare.rs`), worker threads, signals,
 //!   banner, sample request
-//! - `needs.rs`: what is reserved of the memory budget before the node serves
+//! - `needs.rs`: reservations of the memory budget before the node serves
 //! - `services.rs`: list of services: gateway, forwarder, request plane
 //! - `observation.rs`: access log and traces, and their changes
 //! - `reload.rs`, `reload/`: configuration reload, and its metrics
@@ -44,7 +44,7 @@
 //!   - `server.rs`, `connections.rs`, `stall.rs`: accept loop; connection limit; timeout of stalled peers
 //!   - `access.rs`, `token.rs`: access control; bearer token
 //!   - `endpoints.rs`: endpoints
-//!   - `metrics.rs`: `/metrics`, by the format that is accepted
+//!   - `metrics.rs`: `/metrics`, in the format that the scraper accepts
 //!   - `readiness.rs`: `/readyz`
 //!   - `live.rs`, `live/`: `/events`: one snapshot a second
 //!   - `page.rs`, `page/`: admin page: HTML, style, scripts

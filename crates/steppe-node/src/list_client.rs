@@ -1,8 +1,8 @@
 //! Fetches lists of domains by http and https.
 //!
-//! Invariant: what comes is bounded in bytes and time whatever the server sends, and goes to a disk a piece
-//! at a time. Specs: RFC 9110 §13 (conditions), §15.4 (redirections), by hyper. Left out: content codings,
-//! proxies and authentication.
+//! Invariant: a response is bounded in bytes and time whatever the server sends, and is written to disk a piece at a
+//! time. Specs: RFC 9110 §13 (conditions), §15.4 (redirections), by hyper. Left out: content codings, proxies and
+//! authentication.
 
 use std::fs::File;
 use std::io::Write;
@@ -25,13 +25,13 @@ use crate::web_client::{Asks, SILENCE, ask, ensure_plain, host, is_redirection, 
 #[derive(Debug, Default)]
 pub struct ListClient;
 
-/// A list of tens of MiB over a slow line; a server that sends a byte a second is given up.
+/// Time for a download: enough for tens of MiB over a slow line, and an end to a server that sends a byte a second.
 const TIME_MAX: Duration = Duration::from_secs(300);
-/// Lists are moved once or twice.
+/// Redirects to follow: lists are moved once or twice.
 const REDIRECTIONS_MAX: usize = 5;
-/// Written to the disk at once.
+/// Bytes that are written to the disk at once.
 const PIECE_BYTES: usize = 256 << 10;
-/// Of a validator: they come back to the server, and are kept in a file.
+/// Bytes of a validator: validators are sent back to the server, and kept in a file.
 const VALIDATOR_BYTES_MAX: usize = 256;
 
 impl Fetch for ListClient {
@@ -77,7 +77,7 @@ async fn fetch(request: &Request) -> anyhow::Result<Fetched> {
     bail!("more than {REDIRECTIONS_MAX} redirects")
 }
 
-/// A value of a field has no line's end.
+/// The validators of a response. Values of fields have no line breaks.
 fn validators(response: &Response<Body>) -> Validators {
     let short = |name| text(response, name).filter(|value| value.len() <= VALIDATOR_BYTES_MAX);
     Validators {
@@ -86,7 +86,7 @@ fn validators(response: &Response<Body>) -> Validators {
     }
 }
 
-/// Writes what comes into the file.
+/// Writes the content of a response to the file.
 async fn save(response: Response<Body>, request: &Request) -> anyhow::Result<()> {
     ensure_plain(&response)?;
     let mut pieces = response.into_body().into_data_stream();
@@ -125,7 +125,7 @@ async fn create(path: PathBuf) -> anyhow::Result<File> {
     created.await?
 }
 
-/// Writes a piece, and gives its memory back.
+/// Writes a piece, and returns its memory.
 async fn write(mut file: File, mut piece: Vec<u8>) -> anyhow::Result<(File, Vec<u8>)> {
     let written = spawn_blocking(move || {
         file.write_all(&piece)?;

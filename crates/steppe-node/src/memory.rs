@@ -1,8 +1,8 @@
 //! Memory attribution: the report that `/memory` serves.
 //!
-//! It has two parts. *What is reserved?* The budget tree, the pool and the
-//! connections, from the program's own counters. *What is resident?* Anonymous
-//! memory as the kernel counts it, each mapping attributed to one category:
+//! The report has two parts. *Reserved*: the budget tree, the pool and the connections, from the
+//! program's own counters. *Resident*: anonymous memory as the kernel counts it, each mapping
+//! attributed to one category:
 //!
 //! - `allocator_live`: bytes allocated and not freed (pooled buffers up to
 //!   256 KiB among them), counted by the allocator's wrapper;
@@ -11,11 +11,11 @@
 //! - `pool_mapped`: pooled buffers above 256 KiB, from the pool's counts;
 //! - `thread_stacks`: the mappings that hold a stack that was marked;
 //! - `program_data`: written pages of the program's and libraries' files, `.bss`;
-//! - `libc_heap`: the break segment, where the allocator does not use it.
+//! - `libc_heap`: the break segment, unless the allocator uses it.
 //!
-//! Invariant: no byte is attributed to two categories, and none gets more than is
-//! resident for it, so the explained sum never exceeds anonymous RSS. Memory of no
-//! category is `unexplained_bytes`, and is never distributed among the others.
+//! Invariant: no byte is attributed to two categories, and none gets more than the resident bytes
+//! of its memory, so the explained sum never exceeds anonymous RSS. Memory of no category is
+//! `unexplained_bytes`, and is never distributed among the others.
 //!
 //! Non-goals: kernel memory except socket buffers, and the page cache.
 
@@ -117,7 +117,7 @@ fn uncharged(sources: &Sources) -> Value {
     })
 }
 
-/// The clients that hold most, and what was done about them.
+/// The clients that hold most, and the counts of held back and shed ones.
 fn clients(clients: &Clients) -> Value {
     let top = clients.top(CLIENTS_SHOWN);
     json!({

@@ -1,7 +1,7 @@
-//! Bytes that a node reserves of its memory budget before it serves, by the keys that ask for them.
+//! Bytes that a node reserves of its memory budget before it serves, by their keys.
 //!
-//! Invariant: `steppe check` and `steppe run` decide alike, by the same sums. Left out: what is reserved while a
-//! node serves, which waits or is refused at the limit, and tables of filters, which shrink to what is free.
+//! Invariant: `steppe check` and `steppe run` use the same sums. Left out: reservations while a node serves, which wait
+//! or are refused at the limit, and tables of filters, which shrink to the free bytes.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::config::{Config, Workers};
 /// Bytes that are reserved for one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// The key, and what it is reserved for.
+    /// The key, and the purpose of the reservation.
     pub what: String,
     /// The bytes.
     pub bytes: u64,
@@ -28,12 +28,12 @@ pub struct Needs {
     workers: usize,
 }
 
-/// A worker has at least this much of the budget beside what is reserved, if `workers` is "auto": a portion of
-/// 64 KiB of each account that it uses, and some buffers.
+/// Bytes of the budget for each worker besides the reserved ones, if `workers` is "auto": a portion of 64 KiB of each
+/// account that it uses, and some buffers.
 pub const WORKER_ROOM_BYTES: u64 = 1 << 20;
 
 impl Needs {
-    /// Sums that do not depend on what is in files.
+    /// The sums that do not depend on the contents of files.
     #[must_use]
     pub fn fixed(config: &Config, budget_bytes: u64, workers: usize) -> Self {
         let mut needs = Self {
@@ -61,7 +61,7 @@ impl Needs {
         needs
     }
 
-    /// The same with files of lists and hosts, while they are read.
+    /// Adds the memory for files of lists and hosts, while they are read.
     #[must_use]
     pub fn with_files(mut self, files: &FilesBytes) -> Self {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -79,22 +79,22 @@ impl Needs {
         }
     }
 
-    /// The budget.
+    /// The budget in bytes.
     #[must_use]
     pub fn budget_bytes(&self) -> u64 {
         self.budget_bytes
     }
 
-    /// Bytes in all.
+    /// The sum of all reservations, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.rows.iter().map(|row| row.bytes).sum()
     }
 
-    /// The same, if the budget has room for it.
+    /// Checks that the budget has room for the sum.
     ///
     /// # Errors
-    /// The sum, by line.
+    /// [`NotEnough`], with the sum by line.
     pub fn fit(self) -> Result<Self, NotEnough> {
         match self.bytes() <= self.budget_bytes {
             true => Ok(self),
@@ -102,7 +102,7 @@ impl Needs {
         }
     }
 
-    /// The sum as it is refused, whatever it is: what was tried had no room.
+    /// The error for a reservation that failed, whatever the sum: there was no room for it.
     #[must_use]
     pub fn refused(self) -> NotEnough {
         NotEnough { needs: self }
@@ -110,7 +110,7 @@ impl Needs {
 }
 
 impl NotEnough {
-    /// The same, apart: what is wrong, and what to do.
+    /// The error as a message and a help text.
     #[must_use]
     pub fn message_and_help(&self) -> (String, String) {
         let (budget, workers) = (shown(self.needs.budget_bytes), count(self.needs.workers));
@@ -138,7 +138,7 @@ impl fmt::Display for Needs {
     }
 }
 
-/// A budget that has no room for what is reserved before the node serves.
+/// The error of a budget without room for the reservations before the node serves.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "node.memory_budget: {} is too little to start with {}\n{needs}\n  help: {HELP}",
@@ -148,7 +148,7 @@ pub struct NotEnough {
     needs: Needs,
 }
 
-/// The number of workers that a node starts: as many as it says, or one for each CPU, unless the budget carries fewer.
+/// The number of workers that a node starts: the configured one, or one for each CPU, unless the budget carries fewer.
 #[must_use]
 pub fn workers(config: &Config, budget_bytes: u64, cpus: usize) -> usize {
     let carries = |workers: usize| {
@@ -174,7 +174,7 @@ fn count(workers: usize) -> String {
     }
 }
 
-/// A size for people, to three digits or so.
+/// A size with a unit, to about three digits.
 fn shown(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "it is rounded")]
     let scaled = |unit: u32| bytes as f64 / f64::from(unit);

@@ -1,9 +1,9 @@
-//! The running node: it starts, reloads until it is told to stop, and shuts down.
+//! The running node: start, reloads until a stop signal, and shutdown.
 //!
-//! Invariant: everything that can fail for want of a port, a file or memory fails
-//! in `prepare`, before the first worker starts, so that a node that serves is whole.
+//! Invariant: everything that can fail for want of a port, a file or memory fails in `prepare`, before the first worker
+//! starts, so that no node serves only in part.
 //!
-//! Non-goals: what is served, which `services.rs` lists.
+//! Non-goals: the list of services, which is in `services.rs`.
 
 mod banner;
 mod help;
@@ -40,19 +40,19 @@ use prepare::{Prepared, prepare};
 use signals::{Asked, Signals};
 use workers::WorkerSet;
 
-/// Runs the node until it is told to stop.
+/// Runs the node until a stop signal.
 ///
 /// # Errors
-/// What keeps it from starting.
+/// The error that keeps it from starting.
 pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
     let _stack = StackMark::here();
     // Before any thread starts: it changes the environment.
     let inherited = Inherited::take();
     let log = start_log(&options.config)?;
-    // Like those of workers: services may spawn tasks that stay on this thread.
+    // A local runtime like those of workers: services may spawn tasks that stay on this thread.
     let runtime = Builder::new_current_thread()
         .enable_all()
-        // Of those that wait for its files.
+        // The name of the threads that wait for files.
         .thread_name("control-disk")
         .build_local(LocalOptions::default())
         .context("cannot start the runtime of the control thread")?;
@@ -64,7 +64,7 @@ async fn serve(
     inherited: Inherited,
     log: (Recent, LevelHandle),
 ) -> anyhow::Result<ExitCode> {
-    // Before anything else: a signal during the start must not kill what is half up.
+    // Before anything else: a signal during the start must not kill a half-started node.
     let mut signals = Signals::install()?;
     let prepared = prepare(options, inherited).await?;
     let mut node = Node::start(prepared, log).await?;
@@ -89,18 +89,18 @@ struct Node {
     services: Services,
     reloader: Reloader,
     level: LevelHandle,
-    /// Reloads that admin asks for.
+    /// Requests of admin for reloads.
     asked: mpsc::Receiver<Ask>,
     readiness: Readiness,
     manager: ServiceManager,
-    /// What else runs, until the node has shut down.
+    /// Further tasks, until the node has shut down.
     _background: Vec<AbortOnDrop>,
     _demo: Option<Demo>,
     _certificate: Option<Certificate>,
 }
 
 impl Node {
-    /// Starts what is prepared; returns when every worker serves.
+    /// Starts the prepared services; returns when every worker serves.
     async fn start(
         prepared: Prepared,
         (recent, level): (Recent, LevelHandle),
@@ -177,7 +177,7 @@ impl Node {
         })
     }
 
-    /// Reloads whenever a signal, admin or the file asks for it, until a signal says stop or `until` is over.
+    /// Reloads on a signal, on a request of admin or when the file changes, until a stop signal or the end of `until`.
     async fn reload_until(&mut self, signals: &mut Signals, until: impl Future<Output = ()>) {
         let mut until = std::pin::pin!(until);
         loop {
@@ -191,7 +191,7 @@ impl Node {
                         continue;
                     }
                     Asked::Reload => {
-                        // Whoever moved the log away says so by the same signal.
+                        // The program that rotated the log sends the same signal.
                         self.services.reopen_logs();
                         ("SIGHUP", None)
                     }
@@ -201,7 +201,7 @@ impl Node {
             };
             let reloaded = self.reload(reason).await;
             if let Some(Ask(answer)) = ask {
-                // Who asked may have gone.
+                // The requester may have gone.
                 let _ = answer.send(reloaded);
             }
         }
@@ -228,7 +228,7 @@ impl Node {
         reloaded
     }
 
-    /// Serves on, not ready, for as long as the configuration says; a further signal to stop ends that.
+    /// Serves on, not ready, for `drain_delay`; a further stop signal ends that.
     async fn delay_drain(&mut self, signals: &mut Signals) {
         let node = &self.reloader.config().node;
         let (delay, timeout) = (node.drain_delay, node.drain_timeout);
@@ -244,7 +244,7 @@ impl Node {
         self.reload_until(signals, tokio::time::sleep(delay)).await;
     }
 
-    /// Drains, and closes logs and files; a further signal to stop ends the drain.
+    /// Drains, and closes logs and files; a further stop signal ends the drain.
     async fn shut_down(self, signals: &mut Signals) -> Drained {
         self.readiness.set(State::Draining);
         let timeout = self.reloader.config().node.drain_timeout;
@@ -255,7 +255,7 @@ impl Node {
     }
 }
 
-/// Gives each client the share of the budget that `node` says.
+/// Gives each client the share of the budget that `node` sets.
 fn set_shares(budget: &Budget, node: &config::Node) {
     let bytes_of = |share| config::share_of(budget.root().limit_bytes(), share);
     let clients = budget.clients();
@@ -264,7 +264,7 @@ fn set_shares(budget: &Budget, node: &config::Node) {
     clients.set_exempt(move |address| exempt.iter().any(|network| network.contains(&address)));
 }
 
-/// Everything that `/metrics` scrapes.
+/// The registry of `/metrics`.
 fn metrics(
     services: &Services,
     status: &Status,

@@ -1,8 +1,8 @@
-//! Tells the service manager how the node is: ready, reloading, stopping, alive.
+//! Notifies the service manager: ready, reloading, stopping, alive.
 //!
 //! Invariant: without a manager (`NOTIFY_SOCKET` unset) it does nothing, and a manager that doesn't
 //! listen costs a bounded wait and a warning, never the node. `WATCHDOG=1` is sent only while every
-//! worker gets to its tasks.
+//! worker runs its tasks.
 //!
 //! Leaves out: passing descriptors to the manager. Spec: `sd_notify(3)`, `sd_watchdog_enabled(3)`.
 
@@ -18,10 +18,11 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use steppe_net::Heartbeat;
 
-/// The manager's queue may be full for this long before a message is given up.
+/// Time for which a full queue of the manager is awaited before a message is dropped.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Workers beat once a second; looking more often would find them dead who only sleep.
+/// Shortest interval between looks: workers beat once a second, so a shorter one would take
+/// sleeping workers for dead.
 const LOOK_EVERY_MIN: Duration = Duration::from_secs(2);
 
 /// The service manager, if there is one. Clones share it.
@@ -38,7 +39,7 @@ struct Channel {
 }
 
 impl ServiceManager {
-    /// The one that the environment names.
+    /// The manager that the environment names.
     #[must_use]
     pub fn from_environment() -> Self {
         let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
@@ -61,12 +62,13 @@ impl ServiceManager {
         }
     }
 
-    /// Everything listens, or a reload is over.
+    /// Notifies that everything listens, or that a reload is over.
     pub fn ready(&self, status: impl Display) {
         self.send(&format!("READY=1\nSTATUS={}", one_line(&status)));
     }
 
-    /// A reload begins, which [`Self::ready`] ends, whether or not it changed anything.
+    /// Notifies that a reload begins, which [`Self::ready`] ends, whether or not it changed
+    /// anything.
     pub fn reloading(&self) {
         if self.socket.is_none() {
             return;
@@ -78,7 +80,8 @@ impl ServiceManager {
         ));
     }
 
-    /// The node goes down, which may take `at_most`: the manager is asked to extend its timeout.
+    /// Notifies that the node stops, which may take `at_most`: the manager is asked to extend its
+    /// timeout.
     pub fn stopping(&self, at_most: Duration) {
         let timeout = at_most.saturating_add(Duration::from_secs(5)).as_micros();
         self.send(&format!(
@@ -86,8 +89,8 @@ impl ServiceManager {
         ));
     }
 
-    /// Keeps the manager's watchdog quiet while all of `workers` get to their tasks. Ends at once
-    /// where no watchdog is asked for.
+    /// Keeps the manager's watchdog quiet while all of `workers` run their tasks. Ends at once if
+    /// no watchdog is configured.
     pub async fn keep_watchdog(self, workers: Vec<Heartbeat>) {
         let Some(period) = self.watchdog else { return };
         self.send("WATCHDOG=1");
@@ -139,14 +142,14 @@ impl Channel {
     }
 }
 
-/// The period of the watchdog that `id` is asked to keep quiet.
+/// The period of the watchdog, if it is meant for process `id`.
 fn watchdog(micros: Option<&str>, pid: Option<&str>, id: u32) -> Option<Duration> {
     let is_ours = pid.is_none_or(|pid| pid.parse() == Ok(id));
     let micros: u64 = micros?.parse().ok()?;
     (is_ours && micros > 0).then(|| Duration::from_micros(micros))
 }
 
-/// A line break would begin another assignment.
+/// The status on one line: a line break would begin another assignment.
 fn one_line(status: &impl Display) -> String {
     status.to_string().replace(['\n', '\r'], " ")
 }

@@ -1,7 +1,8 @@
 //! The access log and the traces of the configuration in force, and of those before it.
 //!
-//! Invariant: all that can fail of a change is done before it takes effect. What began before a change is told to what
-//! there was then, to its end. What both configurations have alike goes on as it is, and counts go on in any case.
+//! Invariant: every step of a change that can fail is done before it takes effect. An exchange that began before a
+//! change is reported to the observers of that time, to its end. Observers that both configurations have alike stay,
+//! and counts continue in any case.
 //!
 //! Non-goals: formats of lines and spans, and the order in which workers learn of a change.
 
@@ -27,7 +28,7 @@ struct Shared {
     http: Arc<HttpService>,
     workers: usize,
     budget: Budget,
-    /// Spans that wait for a collector are charged to it.
+    /// The account of spans that wait for a collector.
     traces: OnceLock<Account>,
     lines: LineCounts,
     spans: TraceCounts,
@@ -37,7 +38,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     now: Observed,
-    /// Those before it, which exchanges in flight may still have.
+    /// Logs of earlier configurations, which exchanges in flight may still have.
     logs: Vec<WeakLineLog>,
     tracers: Vec<Weak<Tracer>>,
 }
@@ -56,14 +57,14 @@ struct OpenLog {
     log: Arc<AccessLog>,
 }
 
-/// At the end of a drain, how long the disk has to take what was logged.
+/// Time for the disk to take the logged lines at the end of a drain.
 const LOG_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// And the collector of traces.
+/// Time for the collector to take the spans at the end of a drain.
 const TRACES_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Observation {
-    /// Of the exchanges of `http`, which so many workers serve; there is none yet.
+    /// Observes the exchanges of `http`, with this number of workers; nothing is open yet.
     #[must_use]
     pub fn new(http: Arc<HttpService>, budget: &Budget, workers: usize) -> Self {
         Self(Arc::new(Shared {
@@ -77,10 +78,10 @@ impl Observation {
         }))
     }
 
-    /// Opens and starts what `config` asks for and is not there yet.
+    /// Opens the log and starts the tracer of `config`, unless the present ones fit.
     ///
     /// # Errors
-    /// When the access log can't be opened, or spans have no room.
+    /// If the access log can't be opened, or spans have no room.
     pub fn prepare(&self, config: &Config) -> anyhow::Result<Observed> {
         let state = self.state();
         let access = match &config.log.access {
@@ -100,7 +101,7 @@ impl Observation {
         Ok(Observed { access, trace })
     }
 
-    /// Has them told of exchanges that begin under the next configuration.
+    /// Makes these the observers of exchanges that begin from now on.
     pub fn change(&self, next: Observed) {
         self.0.http.observe(Observers {
             access: next.access.as_ref().map(|open| Arc::clone(&open.log)),
@@ -126,18 +127,19 @@ impl Observation {
         }
     }
 
-    /// Registers what they count.
+    /// Registers the counts of lines and spans.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(self.0.lines.collector());
         registry.register_collector(self.0.spans.collector());
     }
 
-    /// Opens logs anew: whoever moved one away asks for that.
+    /// Reopens all logs, after a rotation.
     pub fn reopen(&self) {
         self.state().all_logs().iter().for_each(LineLog::reopen);
     }
 
-    /// Waits until lines are written and spans are sent, when workers have ended. A disk that hangs is not waited for.
+    /// Waits until lines are written and spans are sent, after the workers have ended. A disk that hangs is not
+    /// awaited.
     pub fn close(&self) {
         let state = self.state();
         let closed = |tracer: &Arc<Tracer>| tracer.close(TRACES_CLOSE_TIMEOUT);

@@ -1,9 +1,11 @@
 //! Upstreams of the gateway that are services of the request plane.
 //!
-//! It joins the two, which know nothing of each other: content goes from one to the other a piece at a
-//! time, in the memory that it came in, and whoever can take no more stops the other.
+//! This module connects the two, which do not know each other: content goes from one to the other a
+//! piece at a time, in the memory that it came in, and a side that can take no more stops the
+//! other.
 //!
-//! Non-goals: who serves, which the plane knows, and retries: nothing is kept to be sent again.
+//! Non-goals: the list of workers, which the plane keeps, and retries: no content is kept to be
+//! sent again.
 
 mod answer;
 mod asked;
@@ -24,7 +26,7 @@ use asked::Asked;
 use calling::Calling;
 use visit::Visit;
 
-/// What an upstream names the plane by.
+/// The name by which upstreams refer to the plane.
 pub const PLANE: GuestName = "plane";
 
 /// The request plane as a guest of the gateway.
@@ -32,7 +34,7 @@ pub const PLANE: GuestName = "plane";
 pub struct PlaneUpstream(Arc<dyn Calling>);
 
 impl PlaneUpstream {
-    /// Services that are reached by `plane`.
+    /// Services that are reached through `plane`.
     pub fn new(plane: PlaneService) -> Self {
         Self(Arc::new(plane))
     }

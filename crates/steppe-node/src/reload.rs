@@ -1,10 +1,10 @@
 //! A new configuration while the node runs: read whole, swapped whole, or refused whole.
 //!
-//! Invariant: everything that can fail does so before the first worker is told,
-//! so a file with a mistake, or a port that is taken, changes nothing.
+//! Invariant: every step that can fail does so before the first worker is told, so a file with a mistake, or a port
+//! that is taken, changes nothing.
 //!
-//! Non-goals: what a running process can't change (threads, budget, admin's own
-//! sockets, format of the log). A file that changes those is refused by the key's name.
+//! Non-goals: settings that a running process can't change (threads, budget, admin's own sockets, format of the log). A
+//! file that changes those is refused by the key's name.
 
 mod collector;
 
@@ -22,40 +22,40 @@ use crate::services;
 
 pub use collector::ReloadCollector;
 
-/// What a node knows of its configuration. Clones share it.
+/// The state of a node's configuration, for `/config` and `/reload`. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Status(Arc<Mutex<Known>>);
 
 #[derive(Debug)]
 struct Known {
     file: Option<PathBuf>,
-    /// 1 is what the node started with.
+    /// Number of configurations in force so far, that of the start included.
     generation: u64,
     loaded_at: SystemTime,
     failed: u64,
-    /// Why the last file was refused; gone as soon as one is taken.
+    /// The reason why the last file was refused; `None` once one is accepted.
     last_error: Option<String>,
     effective: Value,
 }
 
-/// Someone who asks for a reload, and is told what came of it.
+/// A request for a reload, with the channel for its result.
 #[derive(Debug)]
 pub struct Ask(pub oneshot::Sender<Result<u64, String>>);
 
 /// Changes the configuration of a running node.
 pub struct Reloader {
-    /// In force.
+    /// The configuration in force.
     pub(crate) config: Config,
     /// All files that it was read from, or that were read since and refused.
     pub(crate) origin: Origin,
-    /// Those that serve it.
+    /// The services that run with it.
     pub(crate) services: ServiceSet<Config>,
     pub(crate) observation: Observation,
     pub(crate) status: Status,
 }
 
 impl Status {
-    /// Of a node that starts with `config`, out of `file`.
+    /// The state of a node that starts with `config`, from `file`.
     #[must_use]
     pub fn new(config: &Config, file: Option<PathBuf>) -> Self {
         Self(Arc::new(Mutex::new(Known {
@@ -74,7 +74,7 @@ impl Status {
         self.known().effective.clone()
     }
 
-    /// For `/reload`.
+    /// The state as JSON, for `/reload`.
     #[must_use]
     pub fn report(&self) -> Value {
         let known = self.known();
@@ -109,10 +109,11 @@ impl Status {
 }
 
 impl Reloader {
-    /// Waits until the configuration that was read last is another one, refused or not; for ever where it is not watched.
+    /// Waits until the configuration files differ from those last read, refused or not; for ever if they are not
+    /// watched.
     ///
     /// # Cancel safety
-    /// Safe: what was seen is kept.
+    /// Safe: the changes seen so far are kept.
     pub async fn changed(&mut self) {
         match self.config.node.watch {
             true => self.origin.changed().await,
@@ -132,10 +133,10 @@ impl Reloader {
         self.status.known().file.clone()
     }
 
-    /// Reads the file again; the number of the generation that is in force now.
+    /// Reads the file again. Returns the number of the generation that is in force now.
     ///
     /// # Errors
-    /// Why everything stays as it was.
+    /// The reason why everything stays as it was.
     pub async fn reload(&mut self, reason: &'static str) -> Result<u64, String> {
         match self.prepare().await {
             Ok(next) => {
@@ -151,12 +152,12 @@ impl Reloader {
         }
     }
 
-    /// Everything that can fail.
+    /// Every step that can fail.
     async fn prepare(&mut self) -> Result<Next, Refusal> {
         let Some(path) = self.file() else {
             return Err("the node runs its embedded default, which has no file to reload".into());
         };
-        // A file that can't be read is another one once it can.
+        // A file that can't be read counts as changed once it can.
         let watched = Origin::of(&path);
         let outcome = config::load_again(&path).map_err(|error| {
             self.origin = watched;
@@ -178,10 +179,10 @@ impl Reloader {
         }
         services::fit(&mut config);
         let prepared = self.services.prepare_beside(&config).await;
-        // A name of a file or an address may have a value of a file in it.
+        // The name of a file or an address may contain the value of a file.
         let refusal = |why: &str| Refusal::from(placed.redactor_of_files().redacted(why));
         let services = prepared.map_err(|error| refusal(&error.to_string()))?;
-        // Last: a log file is made where there is none.
+        // Last: this creates a log file if there is none.
         let observed = self.observation.prepare(&config);
         let observed = observed.map_err(|error| refusal(&format!("{error:#}")))?;
         Ok(Next {
@@ -205,18 +206,18 @@ impl Reloader {
     }
 }
 
-/// A configuration, and all that it takes.
+/// A configuration, and everything that it needs.
 struct Next {
     config: Config,
     services: PreparedServices,
     observed: Observed,
 }
 
-/// Why a configuration is refused.
+/// The reason why a configuration is refused.
 struct Refusal {
-    /// In one line, for the log.
+    /// The reason in one line, for the log.
     line: String,
-    /// With all that is wrong, for who asks.
+    /// The full report of mistakes, for the requester.
     report: String,
 }
 
@@ -233,7 +234,7 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// Keys that differ and take a restart.
+/// Keys that differ and need a restart.
 fn fixed_keys(now: &Config, next: &Config) -> Vec<&'static str> {
     let differs = [
         ("node.workers", now.node.workers != next.node.workers),

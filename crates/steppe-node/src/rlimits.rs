@@ -8,10 +8,10 @@ use steppe_net::raise_file_limit;
 
 use crate::config::Config;
 
-/// Raises the limit on open files, and lowers `connections` to what it allows.
+/// Raises the limit on open files, and lowers `connections` to the number that it allows.
 ///
-/// Where the limit cannot be raised far enough, every listener's `connections` is lowered by the
-/// same factor; a warning names the listener where its limit is not the default.
+/// If the limit cannot be raised far enough, every listener's `connections` is lowered by the same
+/// factor; a warning names the listener if its limit is not the default.
 pub fn lower_connections(config: &mut Config) {
     let listeners = &config.http.listeners;
     let wanted: usize = listeners
@@ -28,7 +28,7 @@ pub fn lower_connections(config: &mut Config) {
         let lowered = u128::from(limit as u64) * allowed as u128 / wanted as u128;
         let lowered = usize::try_from(lowered).unwrap_or(limit).max(1);
         let (address, open_files) = (&listener.address, files.descriptors);
-        // A default that nobody asked for is no cause for an alarm at every start.
+        // A default limit that is lowered is no cause for a warning at every start.
         if limit == ListenerLimits::default().connections {
             tracing::info!(
                 listener = %address, lowered_to = lowered, open_files,

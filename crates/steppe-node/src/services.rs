@@ -1,8 +1,8 @@
-//! The services of the node: which there are, and what each is told and asked.
+//! The services of the node, and access to their parts.
 //!
-//! This is the only file of the node's life (`node.rs`, `reload.rs`) that names
-//! HTTP, DNS and the request plane. A new service is made in [`Services::new`], gets its section of the
-//! configuration by an `AsRef`, and adds its metrics in [`Services::register`].
+//! In the life cycle of the node (`node.rs`, `reload.rs`), this is the only file that names HTTP, DNS and the request
+//! plane. A new service is made in [`Services::new`], gets its section of the configuration by an `AsRef`, and adds its
+//! metrics in [`Services::register`].
 //!
 //! Non-goals: the order of calls, which [`ServiceSet`] keeps.
 
@@ -44,20 +44,20 @@ pub struct Services {
     observation: Observation,
 }
 
-/// One address that is served, for people.
+/// An address that is served, for the banner.
 #[derive(Debug)]
 pub struct Endpoint {
-    /// Which service listens.
+    /// The service that listens.
     pub service: &'static str,
-    /// Where.
+    /// The address.
     pub address: ListenAddress,
     /// `http`, `https`, `dns` or `plane`.
     pub scheme: &'static str,
-    /// What is behind it.
+    /// A summary of the routes or rules behind it.
     pub serves: String,
 }
 
-/// At the end of a drain, how long the disk has to take the DNS cache.
+/// Time for the disk to take the DNS cache at the end of a drain.
 const CACHE_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl AsRef<steppe_http::config::Gateway> for Config {
@@ -79,13 +79,12 @@ impl AsRef<Plane> for Config {
 }
 
 impl Services {
-    /// Makes them, for so many workers; nothing is served yet.
+    /// Makes the services, for this number of workers; nothing is served yet.
     ///
     /// Must be called within the control thread's runtime.
     ///
     /// # Errors
-    /// When the access log can't be opened, names can't be resolved, spans have no room, or there are no
-    /// random numbers.
+    /// If the access log can't be opened, names can't be resolved, spans have no room, or there are no random numbers.
     pub fn new(config: &Config, budget: &Budget, workers: usize) -> anyhow::Result<Self> {
         let resolver = SystemResolver::new().context("cannot start name resolution")?;
         let dns = DnsService::new(&DnsContext {
@@ -124,17 +123,17 @@ impl Services {
         })
     }
 
-    /// All of them, to be prepared, run and changed together.
+    /// All services, to be prepared, run and changed together.
     #[must_use]
     pub fn set(&self, inherited: Inherited, workers: usize) -> ServiceSet<Config> {
         let http: Arc<dyn Service<Config>> = self.http.clone();
         let dns: Arc<dyn Service<Config>> = self.dns.clone();
         let plane: Arc<dyn Service<Config>> = self.plane.clone();
-        // The forwarder last: lists that were fetched get the memory that all else leaves.
+        // The forwarder last: lists that were fetched get the memory that the others leave.
         ServiceSet::new([http, plane, dns], inherited, workers)
     }
 
-    /// Registers what they count.
+    /// Registers the metrics of all services.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(self.http.metrics().collector());
         registry.register_collector(self.http.upstreams().collector());
@@ -147,7 +146,7 @@ impl Services {
         self.observation.register(registry);
     }
 
-    /// What `/memory` is made from.
+    /// The sources of `/memory`.
     #[must_use]
     pub fn memory_sources(
         &self,
@@ -167,44 +166,44 @@ impl Services {
         self.observation.clone()
     }
 
-    /// What `/upstreams` reports, and drains.
+    /// The servers of `/upstreams`, which also drains them.
     #[must_use]
     pub fn upstreams(&self) -> Arc<Upstreams> {
         self.http.upstreams()
     }
 
-    /// What `/cache` reports, and purges.
+    /// The caches of `/cache`, which also purges them.
     #[must_use]
     pub fn caches(&self) -> Arc<Caches> {
         self.http.caches()
     }
 
-    /// What `/dns` reports, and `/dns/flush` works on.
+    /// The forwarder of `/dns` and `/dns/flush`.
     #[must_use]
     pub fn dns(&self) -> DnsService {
         DnsService::clone(&self.dns)
     }
 
-    /// What `/plane` reports.
+    /// The services of `/plane`.
     #[must_use]
     pub fn plane(&self) -> PlaneService {
         PlaneService::clone(&self.plane)
     }
 
-    /// What `/certificates` reports.
+    /// The certificates of `/certificates`.
     #[must_use]
     pub fn certificates(&self) -> Arc<Certificates> {
         Arc::clone(self.http.certificates())
     }
 
-    /// Opens the logs anew: whoever moved one away asks for that.
+    /// Reopens the logs, after a rotation.
     pub fn reopen_logs(&self) {
         self.observation.reopen();
         self.dns.reopen_log();
     }
 
-    /// Waits for what is to be on the disk when workers have ended: lines that they have handed over, and
-    /// the DNS cache. A disk that hangs is not waited for.
+    /// Waits until the disk has the lines that workers have queued, and the DNS cache, after the workers have ended. A
+    /// disk that hangs is not awaited.
     pub fn close_files(&self) {
         if !self.dns.close(CACHE_CLOSE_TIMEOUT) {
             tracing::error!(
@@ -215,7 +214,7 @@ impl Services {
     }
 }
 
-/// Lowers limits of `config` to what the process may have.
+/// Lowers limits of `config` to those of the process.
 pub fn fit(config: &mut Config) {
     rlimits::lower_connections(config);
 }
@@ -232,7 +231,7 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
         }
     };
     let is_shared = |listener: &&steppe_http::config::Listener| {
-        // The others are those of the forwarder, which is named below.
+        // The forwarder's listeners follow below.
         listener.routes == ListenerRoutes::Shared
     };
     let listeners = config.http.listeners.iter().filter(is_shared);
@@ -264,7 +263,7 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
         .collect()
 }
 
-/// What a listener of the forwarder does, in short.
+/// A summary of a forwarder's listener: its protocols and the number of rules.
 fn forwards(dns: &Forwarder, protocols: &[Protocol]) -> String {
     let names = protocols.iter().map(|protocol| protocol.as_str());
     let names: Vec<_> = names.collect();
@@ -275,7 +274,7 @@ fn forwards(dns: &Forwarder, protocols: &[Protocol]) -> String {
     format!("{}, {rules}", names.join(" "))
 }
 
-/// The first server that has an IP address: where the embedded default expects its demo origin.
+/// The address of the first server with an IP address: that of the demo origin in the embedded default.
 #[must_use]
 pub fn first_server(config: &Config) -> Option<SocketAddr> {
     let servers = config

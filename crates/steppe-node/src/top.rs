@@ -1,8 +1,8 @@
 //! `steppe top`: the admin page in a terminal.
 //!
-//! It reads `/events` of a node's admin server on a thread of its own and draws the last event.
-//! Invariant: the terminal is restored however the command ends, and bytes of peers reach it only
-//! as printable text.
+//! The command reads `/events` of a node's admin server on a thread of its own and draws the last
+//! event. Invariant: the terminal is restored however the command ends, and bytes of peers reach it
+//! only as printable text.
 
 mod draw;
 mod feed;
@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     }
     let terminal = ratatui::try_init().context("the terminal")?;
     let outcome = show(terminal, &mut view, &feed.updates);
-    // `ratatui::restore` panics where it cannot report its error.
+    // `ratatui::restore` panics if it cannot report its error.
     _ = ratatui::try_restore();
     outcome
 }

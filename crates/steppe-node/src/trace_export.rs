@@ -1,7 +1,7 @@
-//! Gives batches of spans to a collector by OTLP over HTTP, in JSON.
+//! Sends batches of spans to a collector by OTLP over HTTP, in JSON.
 //!
-//! Invariant: it runs on the thread of the tracer, with a runtime of its own; a collector has a bounded time, and
-//! of its answer a bounded part is read. Spec: OTLP 1.x §OTLP/HTTP, by hyper. Left out: compression, and fields of
+//! Invariant: the export runs on the thread of the tracer, with a runtime of its own; a collector has a bounded time,
+//! and a bounded part of its answer is read. Spec: OTLP 1.x §OTLP/HTTP, by hyper. Left out: compression, and fields of
 //! an account.
 
 use std::time::Duration;
@@ -21,14 +21,14 @@ use tokio_rustls::TlsConnector;
 
 use crate::admin::trust;
 
-/// A collector has this for a batch; OpenTelemetry's own exporters give it the same.
+/// Time for a collector to take a batch, as in OpenTelemetry's own exporters.
 const TIME_MAX: Duration = Duration::from_secs(10);
-/// Of an answer: how many spans it rejected, and a word about it.
+/// Bytes of an answer that are read: the number of rejected spans, and a short message.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
-/// OTLP/HTTP §Endpoint.
+/// The path of traces, OTLP/HTTP §Endpoint.
 const PATH: &str = "/v1/traces";
 
-/// The way to a collector.
+/// The client of a collector.
 pub struct Collector {
     url: Uri,
     path: String,
@@ -36,7 +36,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// The one at `url`, which is without the path of traces.
+    /// The collector at `url`, to which the path of traces is added.
     ///
     /// # Errors
     /// There is no runtime.
@@ -110,7 +110,7 @@ impl Export for Collector {
     }
 }
 
-/// What an answer means (OTLP/HTTP §OTLP/HTTP Response).
+/// The meaning of an answer (OTLP/HTTP §OTLP/HTTP Response).
 fn taken(status: StatusCode, answer: &[u8]) -> Result<Taken, BatchRefused> {
     if status.is_success() {
         let rejected = rejected(answer).unwrap_or(0);
@@ -123,7 +123,7 @@ fn taken(status: StatusCode, answer: &[u8]) -> Result<Taken, BatchRefused> {
     })
 }
 
-/// Spans that were not taken of a batch that was. A 64-bit integer of JSON is a string, and some write a number.
+/// The rejected spans of an accepted batch. A 64-bit integer of JSON is a string, and some collectors write a number.
 fn rejected(answer: &[u8]) -> Option<u64> {
     let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
     let rejected = &answer["partialSuccess"]["rejectedSpans"];

@@ -1,4 +1,4 @@
-//! Asks servers of http and https for what they have: lists of domains, sets of keys.
+//! A client for GET requests over http and https: for lists of domains, and key sets.
 //!
 //! Specs: RFC 9110 §15.4 (redirections), by hyper. Left out: content codings, proxies and authentication.
 
@@ -19,24 +19,24 @@ use tokio_rustls::TlsConnector;
 
 use crate::admin::trust;
 
-/// Between two pieces, and for a connection, a session and a head.
+/// Time between two pieces, and for a connection, a TLS handshake and a head.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 
-/// How a server is asked.
+/// The settings of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Asks<'a> {
     /// Further fields of the request.
     pub(crate) fields: &'a [(HeaderName, &'a str)],
-    /// Authorities that vouch for the server, PEM. `None`: those of the system.
+    /// CA certificates for the server, PEM. `None`: those of the system.
     pub(crate) ca: Option<&'a Path>,
 }
 
-/// Who a URL leads to, for people; what else stands in it may be a secret.
+/// The host of a URL, for messages; its other parts may be secret.
 pub(crate) fn host(url: &Uri) -> &str {
     url.host().unwrap_or("(no host)")
 }
 
-/// Where a redirection leads to: elsewhere, or to another path of the same server.
+/// The target of a redirection: another URL, or another path of the same server.
 pub(crate) fn redirected(from: &Uri, response: &Response<Body>) -> anyhow::Result<Uri> {
     let location =
         text(response, header::LOCATION).context("redirect without a `location` field")?;
@@ -60,7 +60,7 @@ pub(crate) fn redirected(from: &Uri, response: &Response<Body>) -> anyhow::Resul
     Ok(target)
 }
 
-/// The head of an answer, whose content follows.
+/// Sends a request, and returns the head of its answer, whose content follows.
 pub(crate) async fn ask(url: &Uri, asks: &Asks<'_>) -> anyhow::Result<Response<Body>> {
     let host = url.host().context("the URL has no host")?;
     let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -92,7 +92,7 @@ async fn ask_on(
     asks: &Asks<'_>,
 ) -> anyhow::Result<Response<Body>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the response that comes on it.
+    // The connection ends after its one response.
     tokio::spawn(connection);
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let mut request = HttpRequest::builder()
@@ -115,13 +115,13 @@ async fn ask_on(
     Ok(response.context("no response in time")??.map(Body::new))
 }
 
-/// A field's value, where it is text.
+/// A field's value, if it is text.
 pub(crate) fn text(response: &Response<Body>, name: HeaderName) -> Option<String> {
     let value = response.headers().get(name)?.to_str().ok()?;
     Some(value.to_owned())
 }
 
-/// Refuses content in another form than was asked for.
+/// Refuses content with a content coding.
 pub(crate) fn ensure_plain(response: &Response<Body>) -> anyhow::Result<()> {
     let coding = text(response, header::CONTENT_ENCODING);
     let is_plain = coding
@@ -131,7 +131,7 @@ pub(crate) fn ensure_plain(response: &Response<Body>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a status sends elsewhere.
+/// True for a status of redirection.
 pub(crate) fn is_redirection(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }

@@ -47,7 +47,7 @@ impl Clock {
         self.at(since.as_secs(), since.subsec_millis())
     }
 
-    /// A time in seconds since 1970, and milliseconds of it.
+    /// A point in time, formatted.
     pub fn at(&mut self, second: u64, millis: u32) -> Now<'_> {
         if second != self.second {
             self.second = second;
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// The date library that writes `Date` is right about every day of four centuries.
+    /// The date library that writes `Date` agrees on every day of four centuries.
     #[test]
     fn every_day_is_as_another_calendar_has_it() {
         for day in 0..146_097 {

@@ -43,13 +43,13 @@ pub const SPANS_IN_BATCH_MAX: usize = 256;
 /// The time that the thread waits for a batch to become full.
 pub const SPAN_BATCH_WAIT: Duration = Duration::from_secs(1);
 
-/// Times that a batch is sent, where its collector can't be reached.
+/// Attempts to send a batch, at most, if its collector can't be reached.
 pub const SPAN_ATTEMPTS_MAX: u32 = 4;
 
-/// Before a batch is sent again; twice as long each further time.
+/// Pause before a batch is sent again; doubled each further time.
 pub const SPAN_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Bytes of all texts of a span: what is beyond is left out.
+/// Bytes of all texts of a span: the excess is left out.
 pub const SPAN_TEXTS_BYTES_MAX: usize = 1 << 10;
 
 /// Memory of a span: its texts and its attributes.

@@ -7,8 +7,8 @@
 //! Invariant: a worker never blocks. If all its buffers are queued, or the budget
 //! refuses another, the line is dropped and counted.
 //!
-//! Non-goals: the content of a line, and when to rotate: whoever rotates the file
-//! calls [`LineLog::reopen`].
+//! Non-goals: the content of a line, and when to rotate: the program that rotates the file has
+//! [`LineLog::reopen`] called.
 
 mod counters;
 mod destination;
@@ -46,11 +46,11 @@ struct LineLogThread {
     ended: Mutex<Receiver<()>>,
 }
 
-/// A line log that ends when nobody else has it.
+/// A line log that ends when its last [`LineLog`] is dropped.
 #[derive(Debug, Clone)]
 pub struct WeakLineLog(Weak<LineLogThread>);
 
-/// Lines written and lost, of all logs that follow on each other. Clones share them.
+/// Lines written and lost, of all logs that replace each other. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct LineCounts(Arc<LineCounters>);
 
@@ -79,7 +79,7 @@ impl LineLog {
         Self::open_counted(destination, workers, &LineCounts::default())
     }
 
-    /// The same with counts that go on.
+    /// The same as [`Self::open`] with counts that continue.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -92,7 +92,8 @@ impl LineLog {
         Self::start("access log", sink, workers, counts)
     }
 
-    /// The same for a log of another name, such as `access log`, for messages and the thread.
+    /// The same as [`Self::open_counted`] for a log of another name, such as `access log`, for
+    /// messages and the thread.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -139,7 +140,7 @@ impl LineLog {
         }
     }
 
-    /// Waits until all queued buffers are written, for at most `timeout`. Returns whether they
+    /// Waits until all queued buffers are written, for at most `timeout`. Returns true if they
     /// were.
     pub fn close(&self, timeout: Duration) -> bool {
         let ends_at = Instant::now() + timeout;
@@ -179,7 +180,7 @@ impl LineLog {
         LineCounts(Arc::clone(&self.0.counts)).collector()
     }
 
-    /// The same log, for as long as others have it.
+    /// A handle that does not keep the log open.
     #[must_use]
     pub fn downgrade(&self) -> WeakLineLog {
         WeakLineLog(Arc::downgrade(&self.0))
@@ -187,7 +188,7 @@ impl LineLog {
 }
 
 impl WeakLineLog {
-    /// The log; `None`: nobody has it any more, and its lines are written.
+    /// The log; `None`: it has been dropped, and its lines are written.
     #[must_use]
     pub fn upgrade(&self) -> Option<LineLog> {
         self.0.upgrade().map(LineLog)
@@ -195,7 +196,7 @@ impl WeakLineLog {
 }
 
 impl LineCounts {
-    /// A collector, for registration. It tells nothing before there is a log.
+    /// A collector, for registration. It encodes nothing before there is a log.
     #[must_use]
     pub fn collector(&self) -> Box<dyn Collector> {
         Box::new(LineLogCollector(self.clone()))

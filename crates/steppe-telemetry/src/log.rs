@@ -47,7 +47,7 @@ pub struct LevelHandle(reload::Handle<Targets, Registry>);
 impl LevelHandle {
     /// Logs events of this level and of more severe ones from now on.
     pub fn set(&self, level: Level) {
-        // It fails only once the log is gone, which lives as long as the process.
+        // Fails only once the log is gone, which lives as long as the process.
         let _ = self.0.reload(filter(level));
     }
 }
@@ -105,7 +105,7 @@ fn filter(level: Level) -> Targets {
     Targets::new()
         .with_default(ours.min(LevelFilter::WARN))
         .with_target("steppe", ours)
-        // It warns of what any peer may make it warn of, and that is counted.
+        // Any peer can make `h2` warn, and its warnings are counted elsewhere.
         .with_target(HTTP2, ours.min(LevelFilter::ERROR))
 }
 

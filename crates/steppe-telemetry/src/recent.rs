@@ -4,8 +4,8 @@
 //! control characters, so that neither a peer nor a burst of errors makes it grow. An event equal
 //! to the last one increments its count.
 //!
-//! Non-goals: events below `warn`, and spans. It shows what the log shows: code that emits events
-//! leaves secrets out of them.
+//! Non-goals: events below `warn`, and spans. The list shows the events of the log: code that emits
+//! them leaves secrets out.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
@@ -18,7 +18,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, Filter};
 
-/// The library that speaks HTTP/2.
+/// The library that implements HTTP/2.
 pub(crate) const HTTP2: &str = "h2";
 
 /// Events kept; the log has all of them.
@@ -96,7 +96,7 @@ impl<S: Subscriber> Layer<S> for Recent {
     }
 }
 
-/// Passes warnings and errors, whatever the log's level.
+/// Filter that passes warnings and errors, at any level of the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WarningsAndErrors;
 

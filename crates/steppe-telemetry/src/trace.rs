@@ -1,12 +1,12 @@
-//! Traces: spans of what the node did, which a thread of its own sends to a collector.
+//! Traces: spans of the node's operations, which a thread of its own sends to a collector.
 //!
-//! A worker hands a span over when what it tells of has ended. The thread takes them in batches, writes
-//! each batch as OTLP in JSON, and gives it to an [`Export`], which knows the way to the collector.
+//! A worker passes a span on when its operation has ended. The thread takes them in batches, writes each batch as OTLP
+//! in JSON, and gives it to an [`Export`], which sends it to the collector.
 //!
-//! Invariant: a worker never waits, and what waits for the collector is bounded and charged: what is too much
-//! is dropped and counted. Who is not sampled costs a few random numbers.
+//! Invariant: a worker never waits, and the queue for the collector is bounded and charged: spans beyond its bound are
+//! dropped and counted. An operation that is not sampled costs a few random numbers.
 //!
-//! Non-goals: the connection to the collector, and which spans there are.
+//! Non-goals: the connection to the collector, and the choice of spans.
 //! Spec: OpenTelemetry Protocol 1.x (OTLP/HTTP, JSON), semantic conventions of HTTP.
 
 mod context;
@@ -39,16 +39,16 @@ pub use span::Span;
 /// The settings of a tracer.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceSettings {
-    /// The share of traces that is kept of those that begin here: above 0, at most 1.
+    /// The share of traces that are kept, of those that begin here: above 0, at most 1.
     pub sample: f64,
     /// The version of the program, for the collector.
     pub version: &'static str,
 }
 
-/// Takes spans, of all workers.
+/// Queues the spans of all workers.
 #[derive(Debug)]
 pub struct Tracer {
-    /// Traces whose lower half is below it are kept.
+    /// Traces with a lower half below this are kept.
     threshold: u64,
     to_thread: SyncSender<Message>,
     counts: Arc<TraceCounters>,
@@ -56,26 +56,26 @@ pub struct Tracer {
     _charge: Reservation,
 }
 
-/// Spans exported and lost, of all tracers that follow on each other. Clones share them.
+/// Spans exported and lost, of all tracers that replace each other. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct TraceCounts(Arc<TraceCounters>);
 
-/// Why there are no traces.
+/// The reason why no tracer could be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The budget has no room for the queue of spans.
     #[error("no room in the budget for spans: {0}")]
     Budget(#[from] OverBudget),
-    /// There is no thread.
+    /// The thread could not be started.
     #[error("cannot start the thread that exports spans")]
     Thread(#[from] io::Error),
 }
 
 impl Tracer {
-    /// Starts the thread that gives spans to `export`. What waits is charged to `account`.
+    /// Starts the thread that gives spans to `export`. The queue is charged to `account`.
     ///
     /// # Errors
-    /// There is no room for what waits, or no thread.
+    /// [`TraceError`]: there is no room for the queue, or no thread.
     pub fn start(
         settings: TraceSettings,
         account: &Account,
@@ -84,7 +84,7 @@ impl Tracer {
         Self::start_counted(settings, account, export, &TraceCounts::default())
     }
 
-    /// The same with counts that go on.
+    /// The same as [`Self::start`] with counts that continue.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -115,7 +115,7 @@ impl Tracer {
         }))
     }
 
-    /// A span below `parent`, or of a new trace: whether it is kept is up to who began the trace.
+    /// A span below `parent`, or of a new trace: the side that began the trace decides whether it is kept.
     #[must_use]
     pub fn begin(&self, ids: &Ids, parent: Option<TraceContext>) -> TraceContext {
         if let Some(parent) = parent {
@@ -133,7 +133,7 @@ impl Tracer {
         }
     }
 
-    /// Takes a span over that has ended.
+    /// Queues a span that has ended.
     pub fn end(&self, span: Box<Span>) {
         if self.to_thread.try_send(Message::Span(span)).is_err() {
             self.dropped();
@@ -145,7 +145,7 @@ impl Tracer {
         self.counts.overflowed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until what was handed over is sent, for at most `timeout`; says whether it was.
+    /// Waits until all queued spans are sent, for at most `timeout`; returns true if they were.
     pub fn close(&self, timeout: Duration) -> bool {
         let ends_at = Instant::now() + timeout;
         self.counts.is_ending.store(true, Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl Tracer {
 }
 
 impl TraceCounts {
-    /// A collector, for registration. It tells nothing before there is a tracer.
+    /// A collector, for registration. It encodes nothing before there is a tracer.
     #[must_use]
     pub fn collector(&self) -> Box<dyn Collector> {
         Box::new(TraceCollector(Arc::clone(&self.0)))

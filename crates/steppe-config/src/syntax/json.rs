@@ -9,7 +9,7 @@ use crate::mistake::{Mistake, Span, shown};
 use crate::mistakes::Mistakes;
 use crate::tree::{Entry, Value, ValueKind, too_deep, too_many_tokens};
 
-/// RFC 8259, nothing more.
+/// RFC 8259 without extensions.
 const STRICT: ParseOptions = ParseOptions {
     allow_comments: false,
     allow_loose_object_property_names: false,
@@ -23,7 +23,7 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The parser keeps every token: how many there are is looked at before.
+/// The parser keeps every token: they are counted first.
 const SCAN: ScannerOptions = ScannerOptions {
     allow_single_quoted_strings: false,
     allow_hexadecimal_numbers: false,
@@ -67,11 +67,11 @@ pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<Value> {
     (!reader.is_broken).then_some(root)
 }
 
-/// Where a file with too many tokens has had as many as it may; `None`: it has fewer.
+/// The end of the last allowed token of a file with too many; `None`: it has fewer.
 fn end_of_tokens(text: &str) -> Option<usize> {
     let mut scanner = Scanner::new(text, &SCAN);
     for _ in 0..TOKENS_MAX {
-        // What is no token is the parser's to name.
+        // The parser reports invalid tokens.
         scanner.scan().ok().flatten()?;
     }
     Some(scanner.token_end())
@@ -149,7 +149,8 @@ fn span(range: Range) -> Span {
     Span::from(range.start..range.end)
 }
 
-/// A whole object would be quoted over all its lines: its brace says where it stands.
+/// The opening brace of an object, to quote it alone: a whole object would be quoted over all its
+/// lines.
 fn opening(range: Range) -> Span {
     Span::from(range.start..range.start + 1)
 }

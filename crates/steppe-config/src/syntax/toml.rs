@@ -1,8 +1,8 @@
-//! TOML into the tree, by the crate `toml`, which goes on after a mistake.
+//! TOML into the tree, by the crate `toml`, which continues after a mistake.
 //!
-//! Invariant: what is kept of a broken file does not grow with its mistakes. The parser of `toml`
-//! keeps an error for each, so a long file first goes through `toml_parser`, the grammar below it,
-//! which hands errors out one by one; only what that finds well-formed is parsed.
+//! Invariant: memory for a broken file does not grow with its mistakes. The parser of `toml` keeps
+//! an error for each, so a long file first goes through `toml_parser`, the grammar below it, which
+//! reports errors one by one; only a text that it finds well-formed is parsed.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::mistake::{Mistake, Span, shown};
 use crate::mistakes::Mistakes;
 use crate::tree::{Entry, Value, ValueKind, too_deep, too_many_tokens};
 
-/// Reads as much as there is. The second part has the bytes that mistakes of the syntax make unsure:
+/// Reads as much as the syntax allows. The second part has the bytes around mistakes of the syntax:
 /// empty if there are none.
 pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<(Value, Vec<Range<usize>>)> {
     let tokens = Source::new(text).lex().take(TOKENS_MAX + 1).count();
@@ -101,7 +101,7 @@ fn is_well_formed(text: &str, mistakes: &mut Mistakes) -> bool {
     is_well_formed
 }
 
-/// The depth at which `toml` stops.
+/// The nesting depth at which `toml` stops.
 const DEPTH_MAX: u32 = 80;
 
 fn mistake((text, span): (&str, Span), what: &str, expected: Option<&str>) -> Mistake {
@@ -117,7 +117,7 @@ fn mistake((text, span): (&str, Span), what: &str, expected: Option<&str>) -> Mi
     }
 }
 
-/// A value around a span that can only be meant as a string: an address, a URL, a path, a word.
+/// A value around a span that can only be intended as a string: an address, a URL, a path, a word.
 fn unquoted(text: &str, span: Span) -> Option<(&str, Span)> {
     let is_delimiter = |char: char| "=[]{},\"'#".contains(char) || char.is_whitespace();
     let before = text.get(..span.start)?;
@@ -145,7 +145,7 @@ fn unquoted(text: &str, span: Span) -> Option<(&str, Span)> {
     is_meant.then_some((word, Span { start, end }))
 }
 
-/// As `toml` writes it.
+/// The expected tokens in the words of `toml`.
 fn expected(expected: &[Expected]) -> String {
     let names = expected.iter().map(|each| match each {
         Expected::Literal("\n") => "newline".to_owned(),
@@ -160,8 +160,8 @@ fn expected(expected: &[Expected]) -> String {
     }
 }
 
-/// After a mistake the parser often stumbles again over the rest of the line: only the first of a
-/// line says something.
+/// The lines of mistakes. After a mistake the parser often stumbles again over the rest of the
+/// line: only the first of a line is of use.
 struct Lines<'a> {
     text: &'a [u8],
     /// The line of the last mistake ends before this byte.
@@ -186,7 +186,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Values that stand too deep.
+/// Values that are nested too deep.
 struct Deep<'a> {
     mistakes: &'a mut Mistakes,
     is_found: bool,
@@ -236,7 +236,7 @@ fn entries(table: DeTable<'_>, depth: usize, deep: &mut Deep<'_>) -> Vec<Entry> 
             value: value(item, depth, deep),
         })
         .collect();
-    // A table stands where its last key was read.
+    // The place of a table is that of the last key read.
     entries.sort_by_key(|entry| entry.name_span.start);
     entries
 }
@@ -253,7 +253,7 @@ mod tests {
         mistakes.finish().0
     }
 
-    /// Both ways of reading say the same.
+    /// Both parsers report the same mistakes.
     #[test]
     fn a_long_file_is_told_its_errors_as_a_short_one() {
         let comments = "# a comment\n".repeat(RECOVERED_TOKENS_MAX);

@@ -1,4 +1,4 @@
-//! From a server's response to an entry: what may be kept is kept, and for as long as it may.
+//! Admission of server responses to the cache: the ones that may be cached, and their lifetime.
 
 use std::time::Instant;
 
@@ -10,21 +10,21 @@ use super::lookup::ServePolicy;
 use super::shard::NewEntry;
 use super::shared::Cache;
 
-/// What decides how long a response is kept.
+/// The policies that decide the lifetime of a response in the cache, and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Admission<'a> {
-    /// Bounds of TTLs, which an upstream may have of its own.
+    /// Bounds of TTLs; an upstream may have bounds of its own.
     pub ttl: &'a TtlPolicy,
-    /// How entries are served.
+    /// Settings for stale and expiring entries.
     pub serve: &'a ServePolicy,
     /// The time.
     pub now: Instant,
 }
 
-/// Writes what of a response is passed on to the front of `out`, with TTLs within the policy, and keeps it
-/// if it answers, or denies with an SOA (RFC 2308 §5). Failures, referrals and truncated responses are
-/// written and not kept: whether others are asked is the shell's policy, and
-/// [`Cache::insert_failure`] is for the end of it.
+/// Writes the part of a response that is passed on to the front of `out`, with TTLs within the policy, and
+/// caches a positive response, and a negative one with an SOA (RFC 2308 §5). Failures, referrals and
+/// truncated responses are written and not cached: the shell decides if other servers are asked, and calls
+/// [`Cache::insert_failure`] when all of them have failed.
 ///
 /// # Errors
 /// [`Full`]; with room for 64 KiB, a response whose names take more when they are written out.
@@ -55,13 +55,13 @@ pub fn admit(
             lifetime,
             age: 0,
         };
-        // What is too large is passed on all the same.
+        // A response that is too large for the cache is passed on all the same.
         let _ = cache.insert(key, &entry, admission.serve, admission.now);
     }
     Ok(body)
 }
 
-/// As [`admit`], of a response that is not kept.
+/// Writes a response as [`admit`] does, and does not cache it.
 ///
 /// # Errors
 /// As [`admit`].

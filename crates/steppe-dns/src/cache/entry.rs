@@ -14,12 +14,12 @@ use super::key::Key;
 use super::memory::{Memory, round_up};
 use super::ring::STATE_AT;
 
-/// What an entry is.
+/// The kind of an entry: positive, negative, or a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It answers.
+    /// A positive answer.
     Positive,
-    /// There is no such name, or no record of that type.
+    /// A negative answer: no such name, or no record of that type.
     Negative,
     /// The servers failed. RFC 9520.
     Failure,
@@ -29,12 +29,12 @@ pub enum Kind {
 const FIXED_BYTES: usize = 40;
 /// Bytes of a subnet: the address, prefix, family, and up to a word.
 const SUBNET_BYTES: usize = 24;
-/// Most that is counted.
+/// Highest hit count of an entry.
 const HITS_MAX: u8 = 3;
-/// Bytes of a header, behind which the question stands.
+/// Offset of the question in a body: behind the header.
 const QUESTION_AT: usize = 12;
 
-/// What is known of an entry besides its body.
+/// The fields of an entry besides its body, its subnet and its offsets of TTLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Facts {
     pub kind: Kind,
@@ -59,7 +59,7 @@ pub(super) struct EntryRef<'a> {
     at: usize,
 }
 
-/// Bytes of an entry of a key.
+/// Bytes of an entry under a key.
 pub(super) fn size(key: &Key<'_>, ttl_count: usize, body_len: usize) -> usize {
     let subnet = if key.subnet.is_some() {
         SUBNET_BYTES
@@ -105,25 +105,25 @@ pub(super) fn write(
     memory.write(next, body);
 }
 
-/// Counts that an entry was asked for.
+/// Adds a hit to the count of an entry, up to `HITS_MAX`.
 pub(super) fn count_hit(memory: &mut Memory, at: usize) {
     let hits = memory.u8(at + 6).saturating_add(1).min(HITS_MAX);
     memory.set_u8(at + 6, hits);
 }
 
-/// Takes one off the count. False: there was none.
+/// Takes a hit off the count of an entry. False if the count was zero.
 pub(super) fn uncount_hit(memory: &mut Memory, at: usize) -> bool {
     let hits = memory.u8(at + 6);
     memory.set_u8(at + 6, hits.saturating_sub(1));
     hits > 0
 }
 
-/// Sets until when an entry is not to be refreshed.
+/// Sets the time until which an entry is not refreshed.
 pub(super) fn set_quiet_until(memory: &mut Memory, at: usize, seconds: u32) {
     memory.set_seconds(at + 24, seconds);
 }
 
-/// Says whether an entry is still one.
+/// Sets the state of an entry's record: `LIVE` or `DEAD`.
 pub(super) fn set_state(memory: &mut Memory, at: usize, state: u8) {
     memory.set_u8(at + STATE_AT, state);
 }
@@ -178,7 +178,7 @@ impl<'a> EntryRef<'a> {
         })
     }
 
-    /// Where the TTLs of the body's records stand in it.
+    /// Offsets in the body of its records' TTLs.
     pub(super) fn ttl_offsets(&self, facts: &Facts) -> impl Iterator<Item = u16> + use<'a> {
         let at = self.at + FIXED_BYTES + Self::subnet_bytes(facts);
         let bytes = self.memory.bytes(at, 2 * usize::from(facts.ttl_count));
@@ -187,7 +187,7 @@ impl<'a> EntryRef<'a> {
             .map(|pair| u16::from_ne_bytes([pair[0], pair[1]]))
     }
 
-    /// The response.
+    /// The message: a response, or the header and question of a failure.
     pub(super) fn body(&self, facts: &Facts) -> &'a [u8] {
         let before = FIXED_BYTES + Self::subnet_bytes(facts) + 2 * usize::from(facts.ttl_count);
         self.memory.bytes(self.at + before, facts.body_len.into())
@@ -212,7 +212,7 @@ impl<'a> EntryRef<'a> {
         }
     }
 
-    /// Whether it is kept under this key, whose hash is the same.
+    /// True if the entry is stored under this key; their hashes are equal already.
     pub(super) fn is_of(&self, facts: &Facts, key: &Key<'_>) -> bool {
         let question = &self.body(facts)[QUESTION_AT..];
         let (len, [t0, t1]) = (key.qname.len(), key.qtype.0.to_be_bytes());

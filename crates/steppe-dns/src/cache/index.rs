@@ -1,14 +1,14 @@
-//! Where an entry is, by its hash: buckets of eight, a cache line each, two of them for every hash.
+//! The hash index of entries: buckets of eight slots, a cache line each, two of them for every hash.
 //!
-//! Invariant: every slot names a live entry, so nothing is found that was evicted. An entry goes to the
-//! emptier of its two buckets; where both are full, one of the first's gives way. So neither a lookup nor
-//! an insertion goes beyond two buckets, and nearly all slots can be used (Azar et al., "Balanced
+//! Invariant: every slot refers to a live entry, so no evicted entry is found. An entry goes to the emptier
+//! of its two buckets; if both are full, an entry of the first is evicted. So neither a lookup nor an
+//! insertion goes beyond two buckets, and nearly all slots can be used (Azar et al., "Balanced
 //! Allocations").
 
 /// Slots of a bucket.
 pub(super) const WAYS: usize = 8;
 
-/// Where an entry is: which ring, and which of its words. Zero stands for none.
+/// The position of an entry: its ring, and the word of the ring that it begins at. Zero stands for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position(u32);
 
@@ -20,33 +20,33 @@ struct Bucket([u64; WAYS]);
 #[derive(Debug)]
 pub(super) struct Index {
     buckets: Box<[Bucket]>,
-    /// Hashes of entries that left without having been asked for again: S3-FIFO's ghosts.
+    /// Hashes of entries that were evicted from probation: S3-FIFO's ghosts.
     ghosts: Box<[u32]>,
 }
 
 impl Position {
     const RING_BITS: u32 = 2;
 
-    /// An entry of a ring, by where it begins.
+    /// The position of the entry that begins at byte `at` of a ring.
     pub(super) fn new(ring: usize, at: usize) -> Self {
         let word = u32::try_from(at / 8).expect("a ring has less than 8 GiB");
         let ring = u32::try_from(ring).expect("three rings");
         Self((word << Self::RING_BITS | ring) + 1)
     }
 
-    /// Which ring.
+    /// Index of the ring.
     pub(super) fn ring(self) -> usize {
         ((self.0 - 1) & ((1 << Self::RING_BITS) - 1)) as usize
     }
 
-    /// Where the entry begins there.
+    /// Offset in the ring of the entry's first byte.
     pub(super) fn at(self) -> usize {
         ((self.0 - 1) >> Self::RING_BITS) as usize * 8
     }
 }
 
 impl Index {
-    /// With room for about so many entries.
+    /// An index with room for about `entries` entries.
     pub(super) fn new(entries: usize) -> Self {
         Self {
             buckets: vec![Bucket([0; WAYS]); entries.div_ceil(WAYS).max(1)].into_boxed_slice(),
@@ -54,12 +54,12 @@ impl Index {
         }
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the buckets and ghosts.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.buckets) + size_of_val(&*self.ghosts)
     }
 
-    /// The position in the buckets of a hash that `is_it` says yes to.
+    /// The position in the buckets of a hash for which `is_it` is true.
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(Position) -> bool) -> Option<Position> {
         let buckets = self.buckets_of(hash).into_iter();
         buckets
@@ -69,8 +69,8 @@ impl Index {
             .find(|&position| is_it(position))
     }
 
-    /// Adds an entry. If its buckets are full, `worst` chooses whose slot it takes, and that one is
-    /// returned.
+    /// Adds an entry. If its buckets are full, it takes the slot that `worst` chooses, and the position in
+    /// that slot is returned.
     pub(super) fn insert(
         &mut self,
         hash: u64,
@@ -101,27 +101,27 @@ impl Index {
         evicted
     }
 
-    /// Says that an entry has moved.
+    /// Updates the position of an entry that has moved.
     pub(super) fn move_entry(&mut self, hash: u64, from: Position, to: Position) {
         if let Some(found) = self.slot(hash, from) {
             *found = slot(hash, to);
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(super) fn remove(&mut self, hash: u64, of: Position) {
         if let Some(found) = self.slot(hash, of) {
             *found = 0;
         }
     }
 
-    /// Remembers an entry that left.
+    /// Adds the hash of an evicted entry to the ghosts.
     pub(super) fn add_ghost(&mut self, hash: u64) {
         let place = bucket_of(hash, self.ghosts.len());
         self.ghosts[place] = ghost(hash);
     }
 
-    /// Whether it left not long ago; if so, it is forgotten.
+    /// True if the key was evicted recently; forgets it then.
     pub(super) fn take_ghost(&mut self, hash: u64) -> bool {
         let place = &mut self.ghosts[bucket_of(hash, self.ghosts.len())];
         let is_ghost = *place == ghost(hash);
@@ -131,13 +131,13 @@ impl Index {
         is_ghost
     }
 
-    /// Empties it.
+    /// Removes all entries and ghosts.
     pub(super) fn clear(&mut self) {
         self.buckets.fill(Bucket([0; WAYS]));
         self.ghosts.fill(0);
     }
 
-    /// The second is as random as the first, and from the same bits: the others are compared.
+    /// The buckets of a hash: one by its upper half, one by its lower half, mixed.
     fn buckets_of(&self, hash: u64) -> [usize; 2] {
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
         [hash, mixed].map(|hash| bucket_of(hash, self.buckets.len()))
@@ -154,7 +154,7 @@ impl Index {
     }
 }
 
-/// The upper half of a hash chooses a bucket; the lower half is compared before the entry is read.
+/// The bucket for the upper half of a hash; the lower half is compared before the entry is read.
 fn bucket_of(hash: u64, buckets: usize) -> usize {
     (((hash >> 32) * buckets as u64) >> 32) as usize
 }
@@ -172,7 +172,7 @@ fn position(slot: u64) -> Option<Position> {
     (number != 0).then_some(Position(number))
 }
 
-/// Never zero, which stands for none.
+/// The ghost of a hash: never zero, which stands for none.
 fn ghost(hash: u64) -> u32 {
     u32::try_from(tag(hash)).unwrap_or_default() | 1
 }

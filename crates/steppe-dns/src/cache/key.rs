@@ -1,4 +1,4 @@
-//! What a response is kept under.
+//! The key that a response is cached under.
 
 use crate::limits::NAME_BYTES_MAX;
 use crate::siphash::{SipHash13, SipKey};
@@ -13,11 +13,11 @@ pub struct Key<'a> {
     pub qtype: Rtype,
     /// The class.
     pub qclass: Class,
-    /// Which clients it is for: those of one view get the same answers.
+    /// The view: clients of one view get the same answers.
     pub view: u16,
     /// [`Key::DNSSEC_OK`] and [`Key::CHECKING_DISABLED`].
     pub flags: u8,
-    /// The network that the server was told. RFC 7871 §7.3.
+    /// The client subnet that the server was sent. RFC 7871 §7.3.
     pub subnet: Option<Subnet>,
 }
 
@@ -26,10 +26,10 @@ impl Key<'_> {
     pub const DNSSEC_OK: u8 = 1;
     /// The query had CD: the answer was not validated. RFC 4035 §3.2.2.
     pub const CHECKING_DISABLED: u8 = 2;
-    /// Its entry has a subnet.
+    /// The entry has a subnet.
     pub(super) const HAS_SUBNET: u8 = 4;
 
-    /// Its hash, the same for every case of the name.
+    /// The keyed hash of the key, the same for every case of the name.
     #[must_use]
     pub fn hash(&self, key: &SipKey) -> u64 {
         let mut name = [0; NAME_BYTES_MAX];

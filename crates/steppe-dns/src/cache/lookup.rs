@@ -1,70 +1,71 @@
-//! What the cache says to a question, and how it is told to serve.
+//! Results of a lookup, and the policy for stale and expiring entries.
 
 use crate::wire::{Body, Rcode};
 
 use super::entry::Kind;
 
-/// How entries are served. It may differ from lookup to lookup.
+/// The policy for serving stale entries and refreshing expiring ones. Each lookup may have another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServePolicy {
-    /// Seconds past its time that an answer may be served; 0 for never. RFC 8767.
+    /// Seconds past its lifetime that a positive answer may be served; 0 for never. RFC 8767.
     pub stale_positive: u32,
     /// The same for negative responses.
     pub stale_negative: u32,
-    /// An answer in use is refreshed in this last part of its time, in percent; 0 for never.
+    /// Last part of its lifetime in which an answer in use is refreshed, in percent; 0 for never.
     pub prefetch_percent: u8,
 }
 
-/// What the cache has for a question.
+/// The result of looking a question up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
-    /// Nothing.
+    /// No entry that may be served.
     Miss,
-    /// A response, which is in the buffer.
+    /// A response, copied to the buffer.
     Hit(Hit),
-    /// The servers failed a moment ago, and are not asked again yet.
+    /// A failure of the servers a moment ago; they are not asked again yet.
     Failure(Failure),
 }
 
-/// A response.
+/// A response from the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hit {
-    /// Where its parts are in the buffer.
+    /// Length and sections of the response in the buffer.
     pub body: Body,
     /// Positive or negative.
     pub kind: Kind,
-    /// Whether its time is over.
+    /// Within its lifetime, or stale.
     pub freshness: Freshness,
-    /// Whether the question is to be asked again.
+    /// The need to ask servers again.
     pub refresh: Refresh,
 }
 
-/// Whether a response's time is over.
+/// The age of a response relative to its lifetime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// It is not.
+    /// Within its lifetime.
     Fresh,
-    /// It is; its TTLs are [`crate::limits::STALE_TTL_SECONDS`].
+    /// Past its lifetime; its TTLs are [`crate::limits::STALE_TTL_SECONDS`].
     Stale,
 }
 
-/// Whether a question whose answer is cached is to be asked again.
+/// The need to ask servers a question again whose answer is cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refresh {
-    /// Yes. Of a fresh response: it is about to end; this is said once in some seconds. Of a stale one:
-    /// servers are asked first, and the response is for when they don't answer in time.
+    /// Servers are to be asked. A fresh response expires soon; lookups return this once in
+    /// [`crate::limits::PREFETCH_QUIET_SECONDS`]. For a stale one, servers are asked first, and it is served
+    /// if they don't answer in time.
     Due,
-    /// No. Of a stale response: servers failed not long ago, and it is served at once.
+    /// Servers need not be asked. A stale response is served at once, since servers failed not long ago.
     NotDue,
 }
 
-/// A failure that is remembered.
+/// A cached failure of servers. RFC 9520.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// What clients get.
+    /// The response code for clients.
     pub rcode: Rcode,
-    /// Why; 0 for nothing that could be said.
+    /// Code of the extended error; 0 for none.
     pub extended_error: u16,
-    /// Until servers are asked again.
+    /// Seconds until servers are asked again.
     pub seconds_left: u32,
 }

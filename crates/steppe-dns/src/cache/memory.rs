@@ -1,9 +1,9 @@
-//! Bytes with numbers in them, at multiples of eight. Numbers are in the machine's own order.
+//! The memory of records, whose offsets are multiples of eight. Numbers are in native byte order.
 
-/// Sizes and places of records are multiples of this.
+/// Sizes and offsets of records are multiples of this.
 const ALIGNMENT: usize = 8;
 
-/// A size that is a multiple of eight.
+/// Rounds a size up to a multiple of eight.
 pub(super) fn round_up(size: usize) -> usize {
     size.next_multiple_of(ALIGNMENT)
 }
@@ -13,7 +13,7 @@ pub(super) fn round_up(size: usize) -> usize {
 pub(super) struct Memory(Box<[u8]>);
 
 impl Memory {
-    /// As many bytes, rounded down to whole words. They are not resident before they are written.
+    /// A block of `bytes`, rounded down to whole words. Its pages are not resident before they are written.
     pub(super) fn new(bytes: usize) -> Self {
         Self(vec![0; bytes / ALIGNMENT * ALIGNMENT].into_boxed_slice())
     }
@@ -71,7 +71,7 @@ impl Memory {
         self.write(at, &number.to_ne_bytes());
     }
 
-    /// A size, which four bytes are enough for.
+    /// A size, stored in four bytes.
     pub(super) fn u32(&self, at: usize) -> usize {
         self.seconds(at) as usize
     }

@@ -1,4 +1,4 @@
-//! A ring of records of any size: the oldest leaves first.
+//! A ring of records of any size: the oldest is popped first.
 //!
 //! ```text
 //!   0        head             tail        end
@@ -9,12 +9,12 @@
 
 use super::memory::{Memory, round_up};
 
-/// What a record's fifth byte says.
+/// States of a record, in its fifth byte.
 pub(super) const FILLER: u8 = 0;
 pub(super) const LIVE: u8 = 1;
 pub(super) const DEAD: u8 = 2;
 
-/// Where a record's size and state stand in it.
+/// Offsets of the size and the state in a record.
 const SIZE_AT: usize = 0;
 pub(super) const STATE_AT: usize = 4;
 
@@ -27,14 +27,14 @@ pub(super) struct Ring {
     used: usize,
 }
 
-/// How far a ring was gone through.
+/// The progress of a walk over a ring.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor {
     at: usize,
     left: usize,
 }
 
-/// A record that left.
+/// A record's offset, size and state: popped, or come to by a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Popped {
     pub at: usize,
@@ -57,7 +57,7 @@ impl Ring {
         self.memory.len()
     }
 
-    /// Bytes in use, fillers and the dead included.
+    /// Bytes in use, fillers and dead records included.
     pub(super) fn used(&self) -> usize {
         self.used
     }
@@ -70,8 +70,8 @@ impl Ring {
         &mut self.memory
     }
 
-    /// Room for a record of `size` bytes behind the newest; `None` while there is not enough in one
-    /// piece. Its size and state are written, the rest is the caller's.
+    /// Reserves `size` bytes for a record behind the newest, and returns its offset; `None` while no free
+    /// piece is large enough. Size and state are written here, the rest by the caller.
     pub(super) fn push(&mut self, size: usize) -> Option<usize> {
         let size = round_up(size);
         let at = self.reserve(size)?;
@@ -112,7 +112,7 @@ impl Ring {
         at
     }
 
-    /// Takes the oldest record out. Its bytes stay as they are until the next is pushed.
+    /// Pops the oldest record. Its bytes stay as they are until the next record is pushed.
     pub(super) fn pop(&mut self) -> Option<Popped> {
         if self.used == 0 {
             return None;
@@ -123,10 +123,10 @@ impl Ring {
         Some(popped)
     }
 
-    /// Puts the record that was just taken out behind the newest. Returns where it is now.
+    /// Puts the record that was just popped behind the newest. Returns its new offset.
     ///
-    /// There is room: what was free lies before the record or around the end, so that with the record's
-    /// own place either the piece behind the newest or the one at the front is as large as the record.
+    /// There is room: free bytes lie before the record or around the end, so that with the record's own
+    /// bytes either the piece behind the newest or the one at the front is as large as the record.
     pub(super) fn push_again(&mut self, popped: Popped) -> Option<usize> {
         let at = self.reserve(popped.size)?;
         self.memory.copy_within(popped.at, popped.size, at);
@@ -141,7 +141,7 @@ impl Ring {
         }
     }
 
-    /// Where to begin going through the records.
+    /// The start of a walk over the records.
     pub(super) fn cursor(&self) -> Cursor {
         Cursor {
             at: self.head,
@@ -149,7 +149,7 @@ impl Ring {
         }
     }
 
-    /// The next record, oldest first, whatever its state. States may change between calls.
+    /// The next record of a walk, oldest first, in any state. States may change between calls.
     pub(super) fn next(&self, cursor: &mut Cursor) -> Option<Popped> {
         let record = (cursor.left > 0).then(|| self.record(cursor.at))?;
         cursor.at = (cursor.at + record.size) % self.capacity();
@@ -157,14 +157,14 @@ impl Ring {
         Some(record)
     }
 
-    /// The records, oldest first, fillers and the dead left out.
+    /// The live records, oldest first.
     pub(super) fn live(&self) -> impl Iterator<Item = Popped> + '_ {
         let mut cursor = self.cursor();
         let all = std::iter::from_fn(move || self.next(&mut cursor));
         all.filter(|record| record.state == LIVE)
     }
 
-    /// Empties it.
+    /// Removes all records.
     pub(super) fn clear(&mut self) {
         (self.head, self.tail, self.used) = (0, 0, 0);
     }
@@ -210,7 +210,7 @@ mod tests {
                         fill(&mut ring, at, size, number);
                         model.push_back((round_up(size), number));
                     } else {
-                        // Fillers and what is between ends cost less than two records.
+                        // Fillers and the gap between head and tail cost less than two records.
                         prop_assert!(ring.used() + 2 * round_up(size) > 256);
                     }
                 } else if let Some(popped) = pop_live(&mut ring) {

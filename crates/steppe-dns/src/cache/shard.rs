@@ -1,13 +1,13 @@
 //! A shard of the cache: three rings and the index of what they hold.
 //!
-//! Responses come into *probation*; those that were asked for twice by the time they reach its end move
-//! to *main*, and so do the others while *main* has room. Then they leave, and a ghost of them remains:
-//! who comes back as one goes to *main* at once. In *main* an entry that was asked for goes to the back, for each time once. This is S3-FIFO
-//! (Yang et al., SOSP 2023): a scan passes through probation and evicts nothing that is in use. Negative
-//! responses and failures have a ring of their own.
+//! Responses come into *probation*. Those with two hits by the time they reach its end move to *main*, and so
+//! do the others while *main* has room. The rest is evicted, and its hashes are kept as ghosts: a response
+//! whose hash is a ghost goes to *main* at once. An entry that reaches the end of *main* goes to the back
+//! again, once for each hit. This is S3-FIFO (Yang et al., SOSP 2023): a scan passes through probation and
+//! evicts no entry that is in use. Negative responses and failures have a ring of their own.
 //!
-//! Serving past the end of a TTL is RFC 8767, failures RFC 9520, refreshing ahead of the end what
-//! Unbound calls prefetch.
+//! Spec: RFC 8767 for stale responses, RFC 9520 for failures. A refresh before the expiry is what Unbound
+//! calls prefetch.
 
 use crate::limits::{
     CACHE_ENTRY_BYTES_EXPECTED, CACHE_MOVES_MAX, CACHE_NEGATIVE_PERCENT, CACHE_PROBATION_PERCENT,
@@ -34,30 +34,30 @@ const NEGATIVE: usize = 2;
 pub struct NewEntry<'a> {
     /// The message as [`crate::wire::Response::write_body`] wrote it.
     pub message: &'a [u8],
-    /// Where its authority section begins.
+    /// Offset of the authority section in the message.
     pub authority_at: usize,
-    /// Where its TTLs stand: [`crate::wire::apply_policy`].
+    /// Offsets of the TTLs in the message: [`crate::wire::apply_policy`].
     pub ttl_offsets: &'a [u16],
     /// Positive or negative.
     pub kind: Kind,
-    /// Seconds that it is fresh.
+    /// Seconds for which the response is fresh.
     pub lifetime: u32,
-    /// Seconds of these that are over already, as of a response from a snapshot.
+    /// Seconds of its lifetime that have passed already, as with a response from a snapshot.
     pub age: u32,
 }
 
-/// Which entries to forget.
+/// The entries that a flush removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flush {
-    /// All.
+    /// All entries.
     All,
-    /// Those of a name.
+    /// The entries of a name.
     Name(Name),
-    /// Those of a name and of all names below it.
+    /// The entries of a name and of all names below it.
     Suffix(Name),
 }
 
-/// Counts of a shard, since it was made.
+/// Counts of a shard: current ones, and totals since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShardStats {
     /// Entries now.
@@ -66,20 +66,20 @@ pub struct ShardStats {
     pub used_bytes: u64,
     /// Entries written.
     pub insertions: u64,
-    /// Entries that left to make room.
+    /// Entries that were evicted to make room.
     pub evictions: u64,
-    /// Entries that moved to where they stay longer.
+    /// Entries that were moved to main, or to the back of their ring, instead of being evicted.
     pub moves: u64,
-    /// Responses too large, or with nothing to keep them by.
+    /// Responses that were too large.
     pub refused: u64,
 }
 
 /// The time, as a shard counts it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
-    /// Seconds.
+    /// Seconds of the cache's time.
     pub now: u32,
-    /// Failures that were noted up to here no longer count.
+    /// Failures that were cached up to this second are void.
     pub failures_void_at: u32,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// A shard that takes `bytes` in all.
+    /// A shard of `bytes` in all.
     pub(super) fn new(bytes: usize) -> Self {
         let index = Index::new(bytes / CACHE_ENTRY_BYTES_EXPECTED);
         let rings_bytes = bytes - index.bytes();
@@ -105,7 +105,7 @@ impl Shard {
         }
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the index and the rings.
     pub(super) fn bytes(&self) -> usize {
         self.index.bytes() + self.rings.iter().map(Ring::capacity).sum::<usize>()
     }
@@ -118,7 +118,7 @@ impl Shard {
         }
     }
 
-    /// Looks for a response, and copies it to `out` with its TTLs aged.
+    /// Looks a response up, and copies it to `out` with its TTLs aged.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn lookup(
         &mut self,
@@ -220,13 +220,13 @@ impl Shard {
         }
     }
 
-    /// Whether there is a response for a key.
+    /// True if the key has a response; a failure is none.
     pub(super) fn has(&self, key: &Key<'_>, hash: u64) -> bool {
         let found = self.find(key, hash);
         found.is_some_and(|(_, facts)| facts.kind != Kind::Failure)
     }
 
-    /// Keeps a response.
+    /// Caches a response in place of the entry that the key has.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn insert(
         &mut self,
@@ -254,8 +254,8 @@ impl Shard {
         self.replace(key, facts, new.ttl_offsets, new.message, moment, policy)
     }
 
-    /// Notes that servers failed to answer. A response that may still be served stays, and is not
-    /// refreshed for a while; otherwise the failure is kept, longer each time.
+    /// Caches the failure of servers to answer, for longer each time that it repeats. A response that may
+    /// still be served stays in its place, and is not refreshed for a while.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn insert_failure(
         &mut self,
@@ -302,7 +302,7 @@ impl Shard {
         self.replace(key, facts, &[], &body[..body_len], moment, policy)
     }
 
-    /// Forgets entries. Returns how many.
+    /// Removes entries, and returns their number.
     pub(super) fn flush(&mut self, flush: &Flush) -> u64 {
         let before = self.stats.entries;
         if *flush == Flush::All {
@@ -325,7 +325,7 @@ impl Shard {
         before - self.stats.entries
     }
 
-    /// The hash of an entry that is to be forgotten.
+    /// The hash of an entry, if the flush removes it.
     fn flushed(&self, position: Position, flush: &Flush) -> Option<u64> {
         let entry = self.entry(position);
         let facts = entry.facts();
@@ -338,7 +338,7 @@ impl Shard {
         is_flushed.then_some(facts.hash)
     }
 
-    /// Shows every response, oldest first in each ring; failures are left out.
+    /// Calls `each` with every response, oldest first in each ring; failures are left out.
     pub(super) fn for_each(&self, now: u32, mut each: impl FnMut(&Key<'_>, &NewEntry<'_>)) {
         for ring in &self.rings {
             for record in ring.live() {
@@ -396,7 +396,7 @@ impl Shard {
         let ring = match facts.kind {
             Kind::Negative | Kind::Failure => NEGATIVE,
             Kind::Positive => match old {
-                // What was in use before it was refreshed goes on to be.
+                // A response that was in main before its refresh stays there.
                 Some((position, _)) if position.ring() == MAIN => MAIN,
                 _ if self.index.take_ghost(hash) => MAIN,
                 _ => PROBATION,
@@ -430,7 +430,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Marks an entry as dead; its bytes are free when it comes to the end of its ring.
+    /// Takes an entry out of the index and marks it as dead; its bytes are free when it comes to the end of
+    /// its ring.
     fn bury(&mut self, position: Position, hash: u64) {
         self.index.remove(hash, position);
         entry::set_state(
@@ -442,16 +443,16 @@ impl Shard {
     }
 }
 
-/// Why a response is not cached.
+/// The reason why a response is not cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCached {
-    /// It is larger than what is cached.
+    /// The response is larger than [`CACHED_BODY_BYTES_MAX`], or its entry than half of its ring.
     #[error("response too large to be cached")]
     TooLarge,
-    /// Its question is not that of the key.
+    /// The question of the response is not the key's.
     #[error("the response is for another question")]
     OtherQuestion,
-    /// There is a newer one.
+    /// The key has a newer response.
     #[error("the cached response is newer")]
     Newer,
 }
@@ -460,7 +461,7 @@ fn number(len: usize) -> Result<u16, NotCached> {
     u16::try_from(len).map_err(|_| NotCached::TooLarge)
 }
 
-/// Whether a message has the key's question, so that the entry's key can be read from it again.
+/// True if a message has the key's question, so that the entry's key can be read from it again.
 fn has_question(message: &[u8], key: &Key<'_>) -> bool {
     Question::read(message).is_ok_and(|question| {
         question.qname.eq_ignore_ascii_case(key.qname)
@@ -476,8 +477,8 @@ fn stale_seconds(facts: &Facts, policy: &ServePolicy) -> u32 {
     }
 }
 
-/// Who gives way in a full bucket: what denies or fails before what answers, then what is in probation,
-/// then what was asked for least.
+/// The entry of a full bucket that is evicted: negative answers and failures before positive ones, then
+/// entries in probation before those in main, then the one with the fewest hits.
 fn worst<const N: usize>(rings: &[Ring; 3], positions: [Position; N]) -> usize {
     let rank = |position: &Position| {
         let facts = EntryRef::new(rings[position.ring()].memory(), position.at()).facts();
@@ -493,7 +494,8 @@ fn worst<const N: usize>(rings: &[Ring; 3], positions: [Position; N]) -> usize {
         .map_or(0, |(index, _)| index)
 }
 
-/// A header and a question, which are the key of a failure. In place of an id it has all twelve bits of the code.
+/// The body of a failure, and its length: a header and the key's question. In place of an id, the header has
+/// all twelve bits of the response code.
 fn failure_body(key: &Key<'_>, rcode: Rcode) -> ([u8; 12 + NAME_BYTES_MAX + 4], usize) {
     let mut body = [0; 12 + NAME_BYTES_MAX + 4];
     let qname = &key.qname[..key.qname.len().min(NAME_BYTES_MAX)];

@@ -1,8 +1,8 @@
 //! The cache as workers share it: shards by hash, each behind a lock that is held for one lookup or one
 //! insertion.
 //!
-//! One cache for all workers and not one each: a name is asked for once, whatever worker it came to, and
-//! the bytes are those of the budget whatever the number of workers.
+//! All workers share one cache rather than having one each: servers are asked for a name once, whichever
+//! worker its queries come to, and the bytes don't depend on the number of workers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,13 +30,13 @@ pub struct Cache {
 #[repr(align(128))]
 struct Locked(Mutex<Shard>);
 
-/// What `start` counts as, so that a response from a snapshot can be older than the process.
+/// The cache's time at `start`, in seconds: above 0, so that a response from a snapshot can be older than the
+/// process.
 const START_SECONDS: u32 = 1 << 28;
 
 impl Cache {
-    /// A cache of `bytes` in all, at least [`CACHE_SHARD_BYTES_MIN`]. They are address space first, and
-    /// resident as entries fill them. `hash_key` is to be random and secret: RFC 5452's sense of
-    /// unpredictable is what keeps buckets even.
+    /// A cache of `bytes` in all, at least [`CACHE_SHARD_BYTES_MIN`]. Pages become resident as entries fill
+    /// them. `hash_key` has to be random and secret, so that no client can choose names of one bucket.
     #[must_use]
     pub fn new(bytes: usize, hash_key: SipKey, start: Instant) -> Self {
         let bytes = bytes.clamp(CACHE_SHARD_BYTES_MIN, CACHE_BYTES_MAX);
@@ -65,10 +65,10 @@ impl Cache {
         self.shard(hash).lookup(key, hash, moment, policy, out)
     }
 
-    /// Keeps a response in place of what the key had.
+    /// Caches a response in place of the entry that the key has.
     ///
     /// # Errors
-    /// [`NotCached`]; of what is too large, what the key had is forgotten too.
+    /// [`NotCached`]. If the response is too large, the entry that the key has is removed all the same.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn insert(
         &self,
@@ -82,7 +82,7 @@ impl Cache {
         self.shard(hash).insert(key, hash, new, moment, policy)
     }
 
-    /// Keeps a response where the key has none yet.
+    /// Caches a response if the key has none yet.
     ///
     /// # Errors
     /// [`NotCached`].
@@ -103,8 +103,8 @@ impl Cache {
         shard.insert(key, hash, new, moment, policy)
     }
 
-    /// Notes that servers failed to answer. RFC 9520: the question is not asked again for a while. A
-    /// response that may be served past its time stays: RFC 8767 §5.
+    /// Caches the failure of servers to answer. RFC 9520: the question is not asked again for a while. A
+    /// stale response that may still be served stays: RFC 8767 §5.
     ///
     /// # Errors
     /// [`NotCached`].
@@ -122,13 +122,13 @@ impl Cache {
             .insert_failure(key, hash, failure, moment, policy)
     }
 
-    /// Forgets all failures: servers are back.
+    /// Voids all cached failures, when servers are back.
     pub fn void_failures(&self, now: Instant) {
         let now = self.moment(now).now;
         self.failures_void_at.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// Forgets entries. Returns how many. A shard is locked while it is gone through.
+    /// Removes entries, and returns their number. Each shard is locked while it is walked over.
     pub fn flush(&self, flush: &Flush) -> u64 {
         self.locks().map(|mut shard| shard.flush(flush)).sum()
     }
@@ -150,19 +150,19 @@ impl Cache {
         self.locks().fold(ShardStats::default(), add)
     }
 
-    /// Bytes that it takes.
+    /// Bytes of all shards.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.locks().map(|shard| shard.bytes()).sum::<usize>() + size_of_val(&*self.shards)
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     #[must_use]
     pub fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// Shows every response of a shard, which is locked meanwhile.
+    /// Calls `each` with every response of a shard, which is locked meanwhile. Failures are left out.
     pub(super) fn for_each(
         &self,
         shard: usize,
@@ -183,7 +183,7 @@ impl Cache {
         }
     }
 
-    /// The bits of a hash that choose a shard are mixed, since the index uses the upper ones as they are.
+    /// Locks the shard of a hash. The hash is mixed first, since the index uses its upper bits as they are.
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let index = ((mixed * self.shards.len() as u64) >> 32) as usize;
@@ -195,7 +195,7 @@ impl Cache {
     }
 }
 
-/// A thread that panicked in a shard left it usable: at worst an entry is lost.
+/// Locks a shard. A thread that panicked in it left it usable: at worst an entry is lost.
 fn lock(shard: &Locked) -> MutexGuard<'_, Shard> {
     shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,9 +6,9 @@
 //!   kind, key's flags, place of the view (2), lifetime (4), age (4), bytes of the subnet (1: 0 or 18), subnet, message
 //! 0 (4), responses (8)
 //! ```
-//! Numbers have their lowest byte first. Invariant: what is read goes through the same checks as a
-//! server's response, so a file that somebody changed can make the cache wrong, and nothing worse; and
-//! reading takes memory for one response. A file that ends early gives what it has.
+//! Numbers are little-endian. Invariant: each response that is read goes through the same checks as a
+//! server's, so a file that was tampered with can make the cache wrong, and nothing worse; and reading takes
+//! memory for one response. From a file that ends early, the responses before its end are read.
 
 use std::io::{self, Read, Write};
 use std::time::Instant;
@@ -33,16 +33,16 @@ const SUBNET_BYTES: u8 = 18;
 /// Checksums find accidents; there is nothing secret about them.
 const CHECKSUM_KEY: SipKey = SipKey([0, 0]);
 
-/// What a snapshot is taken and read for.
+/// The times and views with which a snapshot is written or read.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// The time, as the cache counts it.
     pub now: Instant,
     /// The time of day, in seconds since 1970.
     pub unix_seconds: u64,
-    /// Names what the views are: a file of another tag is refused.
+    /// Tag of the set of views: a file with another tag is refused.
     pub tag: u64,
-    /// The views whose responses are written, and read. In the file a view has its place here, since its
+    /// The views whose responses are written and read. The file has a view's index in this slice, since its
     /// number is another one after a restart.
     pub views: &'a [View],
 }
@@ -50,47 +50,47 @@ pub struct Context<'a> {
 /// A view of the cache.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
-    /// Its number in keys.
+    /// Number of the view in keys.
     pub number: u16,
-    /// Bounds of the TTLs of what is read.
+    /// Bounds of TTLs of the responses that are read.
     pub ttl: TtlPolicy,
-    /// How entries are served.
+    /// Settings for stale and expiring entries.
     pub serve: ServePolicy,
 }
 
-/// What came of reading a snapshot.
+/// The result of reading a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Restored {
     /// Responses that are cached again.
     pub entries: u64,
-    /// Responses whose time was over, or that did not pass the checks.
+    /// Responses that had expired, did not pass the checks, or that the cache has a newer one of.
     pub skipped: u64,
-    /// Whether the file ended where it should.
+    /// True if the file ended with the right number of responses.
     pub is_whole: bool,
 }
 
-/// Why a file is no snapshot for this cache.
+/// The reason why a file is no snapshot for this cache.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("cannot read the snapshot")]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// The header is not that of a snapshot, or damaged.
     #[error("not a cache snapshot")]
     Magic,
-    /// It is of another release.
+    /// The format has another version.
     #[error("snapshot of version {0}, expected {VERSION}")]
     Version(u32),
-    /// It is of another configuration.
+    /// The snapshot has another set of views, as of another configuration.
     #[error("snapshot of another set of views")]
     Tag,
 }
 
-/// Writes the responses of a cache that are of these views. Returns how many. Each shard is locked while it is copied to memory,
-/// not while it is written.
+/// Writes a cache's responses of the context's views, and returns their number. Each shard is locked while it
+/// is copied to memory, not while it is written.
 ///
 /// # Errors
-/// What `out` says.
+/// Errors of `out`.
 pub fn write(cache: &Cache, context: &Context<'_>, out: &mut impl Write) -> io::Result<u64> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend(MAGIC);
@@ -139,11 +139,12 @@ fn append(out: &mut Vec<u8>, key: &Key<'_>, view: u16, entry: &NewEntry<'_>) {
     out[start + 4..start + 12].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Reads responses into a cache, each within its view's bounds. What the cache has is newer, and stays.
+/// Reads responses into a cache, each within its view's bounds. Responses that the cache has are newer, and
+/// stay.
 ///
 /// # Errors
-/// [`SnapshotError`] for a file that is none; what is wrong further on ends the reading and is told by
-/// [`Restored::is_whole`].
+/// [`SnapshotError`] for a file that is no snapshot for this cache. A mistake behind the header ends the
+/// reading, and [`Restored::is_whole`] is false.
 pub fn read(
     cache: &Cache,
     context: &Context<'_>,
@@ -176,7 +177,7 @@ pub fn read(
     }
 }
 
-/// When a snapshot was written.
+/// Reads the header, and returns the time of writing in seconds since 1970.
 fn read_header(context: &Context<'_>, input: &mut impl Read) -> Result<u64, SnapshotError> {
     let mut header = [0; HEADER_BYTES];
     input
@@ -203,8 +204,8 @@ fn read_header(context: &Context<'_>, input: &mut impl Read) -> Result<u64, Snap
     Ok(number(24))
 }
 
-/// Bytes of the next response, which are then in `payload`; 0 at the end, and `None` where the file is
-/// broken.
+/// Reads the next response into `payload`, and returns its length; 0 at the end, and `None` where the file
+/// is broken.
 fn read_payload(input: &mut impl Read, payload: &mut [u8]) -> Option<usize> {
     let (mut len, mut sum) = ([0; 4], [0; 8]);
     input.read_exact(&mut len).ok()?;
@@ -282,7 +283,8 @@ fn read_subnet(bytes: &[u8]) -> Option<Subnet> {
     (read.address == address && read.prefix == prefix).then_some(read)
 }
 
-/// What a message is, if it is what was stored: of class IN, without OPT, with nothing to leave out.
+/// The kind of a message, if it can have been stored as `kind`: of class IN, without OPT, and with an outcome
+/// of that kind.
 fn checked_kind(bytes: &[u8], kind: u8, key_flags: u8) -> Option<Kind> {
     let message = Message::parse(bytes).ok()?;
     let question = message.question();

@@ -1,7 +1,7 @@
-//! Keys of the forwarder in a configuration: their tables, what they say together, and the types that are built of them.
+//! Keys of the forwarder in a configuration: their tables, checks across several keys, and the types that are built.
 //!
-//! Invariant: every key of a table here is read by its builder here. Non-goals: what they say beside keys of other
-//! sections, which `steppe-node` judges.
+//! Invariant: every key of a table here is read by its builder here. Non-goals: checks across keys of other sections,
+//! which `steppe-node` has.
 
 mod cache;
 mod forms;
@@ -81,7 +81,7 @@ pub fn build(dns: &Fields) -> Option<Forwarder> {
     let rules = dns.items(&RULE).iter();
     Some(Forwarder {
         access: dns.get(&ACCESS)?,
-        // The gateway's, which they are joined with.
+        // `steppe-node` sets these to `http.trusted_proxies`.
         trusted_proxies: Vec::new(),
         cache: dns.get(&CACHE)?,
         upstreams: upstreams
@@ -99,12 +99,12 @@ pub fn build(dns: &Fields) -> Option<Forwarder> {
             .collect::<Option<_>>()?,
         limits: dns.get(&LIMITS)?,
         query_log: dns.get(&LOG)?,
-        // Whoever asks says so when all is put together.
+        // `steppe-node` changes this if a route of the gateway sends queries.
         in_process: InProcess::Silent,
     })
 }
 
-/// Finds the mistakes of what keys of `[dns]` say together.
+/// Finds the mistakes in combinations of keys of `[dns]`.
 pub fn check(dns: &Fields, mistakes: &mut Mistakes) {
     for listener in dns.items(&LISTENER).iter().filter_map(Node::fields) {
         listener::check(listener, mistakes);

@@ -1,4 +1,4 @@
-//! Where clients ask, and by what.
+//! Listeners for clients, and their protocols.
 
 use std::net::SocketAddr;
 
@@ -9,42 +9,42 @@ use steppe_net::tls::config::ListenerConfig;
 pub struct Listener {
     /// The socket to bind, for each protocol.
     pub address: SocketAddr,
-    /// What is spoken on it: at least one, and one at most of those that take a TCP socket.
+    /// Protocols of the listener: at least one, and at most one that takes a TCP socket.
     pub protocols: Vec<Protocol>,
     /// TLS below [`Protocol::Tls`] or [`Protocol::Https`], which need it.
     pub tls: Option<ListenerConfig>,
-    /// Who says first whom its connections are for.
+    /// Source of the client's address on a connection.
     pub introduction: Introduction,
 }
 
-/// Who says whom a connection is made for.
+/// The source of the client's address on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Introduction {
-    /// Nobody: its peer is the client.
+    /// The peer address: the peer is the client.
     #[default]
     None,
-    /// A trusted proxy, by the PROXY protocol; others are turned away.
+    /// The PROXY header of a trusted proxy; connections of other peers are closed.
     ByProxy,
 }
 
-/// What a listener speaks with clients.
+/// The protocol between a listener and its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Datagrams.
+    /// Messages in datagrams.
     Udp,
     /// Messages with their length before them. RFC 7766.
     Tcp,
     /// The same over TLS. RFC 7858.
     Tls,
-    /// Messages in requests of HTTP. RFC 8484. Its listener is the gateway's.
+    /// Messages in requests of HTTP. RFC 8484. The gateway listens for them.
     Https,
 }
 
 impl Protocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 4] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https];
 
-    /// As a configuration writes it.
+    /// The name in a configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Protocol {
         }
     }
 
-    /// Whether others can't read what is said. RFC 8467 pads there alone.
+    /// True if messages are encrypted. RFC 8467 pads them only then.
     #[must_use]
     pub fn is_encrypted(self) -> bool {
         matches!(self, Self::Tls | Self::Https)
@@ -63,13 +63,13 @@ impl Protocol {
 }
 
 impl Listener {
-    /// The protocol of its TCP socket, as far as this crate serves it.
+    /// The protocol of the listener's TCP socket, if this crate serves it: TCP or TLS.
     pub(crate) fn stream_protocol(&self) -> Option<Protocol> {
         let mut protocols = self.protocols.iter().copied();
         protocols.find(|protocol| matches!(protocol, Protocol::Tcp | Protocol::Tls))
     }
 
-    /// Whether it is asked by datagrams.
+    /// True if clients may send datagrams.
     pub(crate) fn has_datagrams(&self) -> bool {
         self.protocols.contains(&Protocol::Udp)
     }

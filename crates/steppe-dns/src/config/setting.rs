@@ -1,92 +1,92 @@
-//! What rules say of a query beside what becomes of it, and the answers past their time that the cache may
-//! serve without a rule too.
+//! Settings of rules beside their action: caching, logging and rate; and the serving of stale responses,
+//! which the cache's own settings have too.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How responses to a rule's queries are kept.
+/// The caching of responses to a rule's queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// They are not. That servers have failed is remembered all the same: RFC 9520 §3.2.
+    /// Responses are not cached. Failures of servers still are: RFC 9520 §3.2.
     Off,
-    /// They are, and these say how.
+    /// Responses are cached within these bounds.
     Kept(CacheBounds),
 }
 
-/// What a rule says of responses that are kept, in place of what the upstream and the cache say.
+/// The bounds that a rule sets for cached responses, in place of those of the upstream and the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CacheBounds {
-    /// They are kept for at least this long.
+    /// Responses are kept for at least this long.
     pub min_ttl: Option<Duration>,
-    /// They are kept for at most this long.
+    /// Responses are kept for at most this long.
     pub max_ttl: Option<Duration>,
-    /// Negative ones are kept for at most this long.
+    /// Negative responses are kept for at most this long.
     pub negative_ttl_max: Option<Duration>,
-    /// What becomes of those whose time is over.
+    /// Serving of stale responses.
     pub serve_stale: Option<StalePolicy>,
 }
 
-/// Answers past their time. RFC 8767.
+/// The serving of stale responses. RFC 8767.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServeStale {
-    /// How long past it.
+    /// Longest time after the expiry.
     pub up_to: Duration,
-    /// How long servers are waited for before.
+    /// Time to wait for servers first.
     pub after: Duration,
-    /// Which.
+    /// Kinds of responses that are served.
     pub only: Stale,
 }
 
-/// Which responses are served past their time.
+/// The kinds of responses that are served after their expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stale {
-    /// Those with records.
+    /// Positive responses.
     Positive,
-    /// Negative ones too.
+    /// Positive and negative responses.
     All,
 }
 
-/// What becomes of a rule's responses whose time is over.
+/// The treatment of a rule's responses that have expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StalePolicy {
-    /// They are not served.
+    /// Expired responses are not served.
     Off,
-    /// They are. RFC 8767.
+    /// Expired responses are served within these bounds. RFC 8767.
     Served(ServeStale),
 }
 
-/// Whether a rule's queries have a line in the query log, whatever the log says of others.
+/// The logging of a rule's queries, which overrides the setting of the query log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleLog {
-    /// They have none.
+    /// Queries have no line.
     Off,
-    /// They have one.
+    /// Each query has a line.
     On,
-    /// They have one, with this tag in it: words without spaces.
+    /// Each query has a line with this tag, which has no spaces.
     Tagged(Arc<str>),
 }
 
-/// How many queries a rule lets pass.
+/// The limit on the rate of a rule's queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleRate {
-    /// So many a second, and as many at once.
+    /// Queries a second, and as many at once.
     pub queries_per_second: NonZeroU32,
-    /// Whose are counted together.
+    /// Queries that are counted together.
     pub of: RateOf,
 }
 
-/// Whose queries are counted together.
+/// The queries that a limit counts together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateOf {
-    /// Those of a client's network (/24, /56).
+    /// The queries of a client's network (/24, /56).
     Client,
-    /// All that match the rule.
+    /// All queries that match the rule.
     All,
 }
 
 impl CachePolicy {
-    /// What is said where no rule says anything.
+    /// The policy of queries for which no rule sets one.
     pub(crate) const USUAL: Self = Self::Kept(CacheBounds {
         min_ttl: None,
         max_ttl: None,
@@ -94,7 +94,7 @@ impl CachePolicy {
         serve_stale: None,
     });
 
-    /// What it says of responses that are kept.
+    /// The bounds for cached responses; none if nothing is cached.
     pub(crate) fn bounds(self) -> CacheBounds {
         match self {
             Self::Off => CacheBounds::default(),
@@ -102,7 +102,7 @@ impl CachePolicy {
         }
     }
 
-    /// What of it changes what is kept; the rest says how that is served.
+    /// The part of the policy that affects what is stored. Left out is the serving of stale responses.
     pub(crate) fn of_what_is_kept(self) -> Self {
         match self {
             Self::Off => Self::Off,

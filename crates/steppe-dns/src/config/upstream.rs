@@ -1,4 +1,4 @@
-//! An upstream: servers, how they are asked, and what of their answers is believed.
+//! An upstream: its servers, the policy of asking them, and the limits on answers that are accepted.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,35 +10,36 @@ use steppe_net::ServerAddress;
 /// One `[dns.upstream.NAME]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
-    /// Its name.
+    /// Name of the upstream.
     pub name: String,
-    /// At least one, at most [`crate::limits::SERVERS_PER_EXCHANGE_MAX`].
+    /// Servers: those of `servers`, at most [`crate::limits::SERVERS_PER_EXCHANGE_MAX`], then those of
+    /// `resolv_conf`.
     pub servers: Vec<Server>,
-    /// Which server is asked when.
+    /// Order in which servers are asked.
     pub policy: Policy,
     /// Servers that are asked at once, with [`Policy::Race`].
     pub concurrent: u8,
-    /// How long a client waits for all of them.
+    /// Time that a client waits for all servers together.
     pub timeout: Duration,
-    /// Whether a truncated response has the question asked again over TCP.
+    /// Treatment of truncated responses.
     pub truncated: Truncated,
-    /// Whether queries have the case of their letters randomized.
+    /// Randomization of the case of letters in queries.
     pub case: CaseRandomization,
-    /// Whether its responses may have private addresses.
+    /// Addresses that responses may have.
     pub addresses: Addresses,
-    /// Bounds of TTLs that differ from the cache's.
+    /// Longest time that responses are kept, where it differs from the cache's.
     pub max_ttl: Option<Duration>,
-    /// Whom the servers asked by TLS have to be.
+    /// Authentication of servers that are asked over TLS.
     pub trust: Trust,
-    /// Who is asked for the addresses of servers that are known by name. Empty: the upstream's own
+    /// Resolvers that are asked for the addresses of servers known by name. Empty: the upstream's own
     /// servers by UDP.
     pub bootstrap: Vec<SocketAddr>,
-    /// Which network servers are told that a client is in.
+    /// Client subnet that servers are sent.
     pub client_subnet: ClientSubnet,
 }
 
-/// What the responses of an upstream depend on, of its configuration: who says them, and what of them is
-/// believed and kept. [`Upstream::source`] has it.
+/// The settings of an upstream that its responses depend on: the servers, their authentication, and the
+/// bounds within which responses are accepted and cached. Made by [`Upstream::source`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     name: String,
@@ -52,81 +53,81 @@ pub(crate) struct Source {
 /// A server of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Server {
-    /// What it is asked over.
+    /// Transport of queries to the server.
     pub transport: Transport,
-    /// Where it is: an IP address, or with TLS a name too.
+    /// Address and port: an IP address, or with TLS a host name too.
     pub address: ServerAddress,
-    /// The name that its certificate is for. `None`: its address is.
+    /// Name that the certificate is for. `None`: it is for the address.
     pub name: Option<String>,
-    /// Of [`Transport::Https`]: the path that queries are sent to, and its query if it has one. Else empty.
+    /// Path of requests over [`Transport::Https`], with the query of the URL if it has one; else empty.
     pub path: String,
 }
 
-/// What a server is asked over.
+/// The transport of queries to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Datagrams.
+    /// Messages in datagrams.
     Udp,
     /// Messages with their length before them. RFC 7766.
     Tcp,
-    /// The same above TLS: DoT. RFC 7858.
+    /// The same over TLS: DoT. RFC 7858.
     Tls,
-    /// HTTP/2 above TLS: DoH. RFC 8484.
+    /// HTTP/2 over TLS: DoH. RFC 8484.
     Https,
 }
 
-/// Whom servers have to be. RFC 8310 §8.
+/// The authentication of servers. RFC 8310 §8.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Trust {
-    /// PEM: the authorities of their certificates. `None`: the system's.
+    /// PEM file with the authorities of certificates. `None`: the system's.
     pub ca: Option<PathBuf>,
-    /// Whether their certificates are verified at all.
+    /// True if certificates are verified.
     pub verify: bool,
     /// SHA-256 of public keys (`SubjectPublicKeyInfo`), one of which a server must have; empty: any.
     pub pins: Vec<[u8; 32]>,
 }
 
-/// Which network servers are told that a client is in. RFC 7871.
+/// The client subnet that servers are sent. RFC 7871.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientSubnet {
-    /// None.
+    /// No subnet.
     Strip,
-    /// The one that the client names.
+    /// The subnet that the client sends.
     Pass,
-    /// The one of the client's address.
+    /// The network of the client's address.
     Add {
-        /// Bits of an IPv4 address that are told.
+        /// Prefix length for IPv4 addresses.
         ipv4: u8,
-        /// Bits of an IPv6 address that are told.
+        /// Prefix length for IPv6 addresses.
         ipv6: u8,
     },
 }
 
-/// Which server is asked when.
+/// The order in which servers are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// The fastest one, and the next when it takes longer than it mostly does.
+    /// The fastest server, and the next one when it takes longer than it mostly does.
     Hedge,
-    /// Many at once; the first good response counts.
+    /// Many servers at once; the first good response counts.
     Race,
-    /// The fastest one, and the next when it fails.
+    /// The fastest server, and the next one when it fails.
     Fastest,
-    /// One after the other, and the next when it fails.
+    /// Each server in turn, and the next one when it fails.
     RoundRobin,
-    /// The first one in order that works.
+    /// The first server in order that works.
     Failover,
 }
 
-/// What a truncated response leads to.
+/// The treatment of a truncated response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truncated {
     /// The question is asked again over TCP.
     AskByTcp,
-    /// The client is told, and may ask over TCP itself.
+    /// The client gets the truncated response, and may ask over TCP itself.
     Pass,
 }
 
-/// draft-vixie-dnsext-dns0x20.
+/// The case of letters in queries. draft-vixie-dnsext-dns0x20.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaseRandomization {
     /// Letters are of random case, and a response must repeat it.
@@ -135,17 +136,17 @@ pub enum CaseRandomization {
     Off,
 }
 
-/// Which addresses an upstream's responses may have.
+/// The addresses that an upstream's responses may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addresses {
-    /// Public ones.
+    /// Public addresses.
     Public,
-    /// Any.
+    /// Any address.
     Any,
 }
 
 impl Upstream {
-    /// These servers, and all else as it is where nothing is said.
+    /// An upstream with these servers, and the defaults of all other settings.
     #[must_use]
     pub fn of(name: &str, servers: Vec<Server>) -> Self {
         Self {
@@ -164,8 +165,8 @@ impl Upstream {
         }
     }
 
-    /// What its responses depend on. Left out is how its servers are asked: that changes when an answer
-    /// comes, not what it says.
+    /// The settings that responses depend on. Left out are those of asking servers: they change when an
+    /// answer comes, not what it says.
     pub(crate) fn source(&self) -> Source {
         let Self {
             name,
@@ -204,13 +205,13 @@ impl Server {
         }
     }
 
-    /// Whether it is asked above TLS.
+    /// True if the server is asked over TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         matches!(self.transport, Transport::Tls | Transport::Https)
     }
 
-    /// Its address. `None`: it is known by name.
+    /// The address of the server. `None`: it is known by name.
     #[must_use]
     pub fn socket_address(&self) -> Option<SocketAddr> {
         match &self.address {
@@ -219,7 +220,7 @@ impl Server {
         }
     }
 
-    /// The name, or the address as text, that its certificate is for.
+    /// The name, or the address as text, that the server's certificate is for.
     #[must_use]
     pub fn certified_name(&self) -> String {
         match (&self.name, &self.address) {
@@ -230,7 +231,7 @@ impl Server {
         }
     }
 
-    /// The authority of its URL (RFC 3986 §3.2), by which a server by HTTPS knows what it is asked as.
+    /// The authority of the server's URL (RFC 3986 §3.2), which requests over HTTPS have as `:authority`.
     #[must_use]
     pub fn authority(&self) -> String {
         let host = self.certified_name();
@@ -248,11 +249,11 @@ impl Server {
     }
 }
 
-/// The port that a URL does not write. RFC 9110 §4.2.2.
+/// The default port of `https`, which a URL leaves out. RFC 9110 §4.2.2.
 const HTTPS: u16 = 443;
 
 impl Transport {
-    /// All of them, with the names that they have in URLs.
+    /// All transports, with their schemes in URLs.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::Udp, "udp"),
         (Self::Tcp, "tcp"),
@@ -260,7 +261,7 @@ impl Transport {
         (Self::Https, "https"),
     ];
 
-    /// The name that it has in URLs.
+    /// The scheme of the transport in URLs.
     #[must_use]
     pub fn name(self) -> &'static str {
         let [(_, udp), (_, tcp), (_, tls), (_, https)] = Self::ALL;
@@ -273,7 +274,7 @@ impl Transport {
     }
 }
 
-/// As a configuration writes it.
+/// The URL of the server, as a configuration has it.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://", self.transport.name())?;

@@ -1,5 +1,5 @@
-//! Messages as JSON, as public resolvers have them: a query by parameters of a target, a response as an
-//! object. Data is in presentation form.
+//! Messages as JSON, as public resolvers have it: a query by parameters of a target, a response as an object.
+//! Data is in presentation form.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ const RECORD_BYTES: usize = 64;
 /// Bytes of a query that is made here: header, name, type and class, OPT.
 const QUERY_BYTES_MAX: usize = 12 + 255 + 4 + 11;
 
-/// The query of `name`, `type`, `do` and `cd`. `None`: there is no name, or it or the type is none.
+/// The query of `name`, `type`, `do` and `cd`. `None`: `name` is missing, or a value is invalid.
 pub(super) fn query<'a>(parameters: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Option<Vec<u8>> {
     let (mut qname, mut qtype) = (None, Rtype::A);
     let (mut dnssec_ok, mut checking_disabled) = (0, 0);
@@ -25,7 +25,7 @@ pub(super) fn query<'a>(parameters: impl Iterator<Item = (&'a [u8], &'a [u8])>) 
             b"type" => qtype = read_type(&value)?,
             b"do" if is_set => dnssec_ok = Opt::DNSSEC_OK,
             b"cd" if is_set => checking_disabled = Flags::CD,
-            // What others mean by theirs is nothing that a query has.
+            // Other parameters have no counterpart in a query.
             _ => {}
         }
     }
@@ -91,7 +91,7 @@ pub(super) fn response(message: &Message<'_>) -> Option<Vec<u8>> {
     serde_json::to_vec(&object).ok()
 }
 
-/// The code of a response without a question as an object. `None`: there is no memory for it.
+/// The response code of a message without a question, as an object.
 pub(super) fn code(header: Header) -> Option<Vec<u8>> {
     serde_json::to_vec(&status(header.flags.rcode().0, header.flags)).ok()
 }
@@ -112,7 +112,8 @@ fn status(rcode: u16, flags: Flags) -> Map<String, Value> {
     object
 }
 
-/// Records of a section, which together take no more than what is `left`.
+/// Records of a section as objects, whose bytes are taken off `left`. `None`: there is not enough left, or a name
+/// can't be read.
 fn records(message: &Message<'_>, section: Section, left: &mut usize) -> Option<Vec<Value>> {
     let records = message.records(section);
     let records = records.filter(|record| record.rtype != Rtype::OPT);

@@ -1,17 +1,17 @@
-//! Data of records as text: RFC 1035 §5.1 for types that people read, RFC 3597 §5 for all others.
+//! Data of records as text: RFC 1035 §5.1 for common types, RFC 3597 §5 for all others.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::wire::{Name, Record, Rtype, Steps, read_name};
 
-/// The name that begins at `at`, and where it ends.
+/// The name that begins at `at`, and the offset of its end.
 pub(super) fn name_at(bytes: &[u8], at: usize) -> Option<(Name, usize)> {
     let mut steps = Steps::of_message(bytes.len());
     read_name(bytes, at, &mut steps).ok()
 }
 
-/// The data of a record of this message. What does not read as its type is shown as unknown data.
+/// The data of a record of this message. Data that is invalid for its type is shown as that of an unknown type.
 pub(super) fn rdata_text(bytes: &[u8], record: &Record<'_>) -> String {
     known(bytes, record).unwrap_or_else(|| unknown(record.rdata))
 }
@@ -81,12 +81,12 @@ fn strings(mut rdata: &[u8]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// RFC 3597 §5.
+/// The data of an unknown type. RFC 3597 §5.
 fn unknown(rdata: &[u8]) -> String {
     let mut text = format!("\\# {}", rdata.len());
     for (index, byte) in rdata.iter().enumerate() {
         let space = if index == 0 { " " } else { "" };
-        // A string takes everything.
+        // Writing to a string can't fail.
         let _ = write!(text, "{space}{byte:02x}");
     }
     text

@@ -1,4 +1,4 @@
-//! Bytes that reading takes, and what was read, charged to the budget.
+//! The charge for reading files, and for their contents.
 
 use steppe_mem::{Lease, OverBudget, Reservation};
 
@@ -15,10 +15,10 @@ pub(super) struct Charge {
 const STEP_BYTES: usize = 256 << 10;
 
 impl Charge {
-    /// Of the account of `lease`.
+    /// An empty charge to the account of `lease`.
     pub(super) fn new(lease: &Lease) -> Self {
         Self {
-            // Whoever has that one uses it meanwhile.
+            // The holder of `lease` goes on using it.
             lease: lease.account().lease(),
             held: Vec::new(),
             bytes: 0,
@@ -26,7 +26,7 @@ impl Charge {
         }
     }
 
-    /// Sees that at least so many bytes are charged.
+    /// Reserves more, until at least `bytes` are charged.
     pub(super) fn cover(&mut self, bytes: usize) -> Result<(), OverBudget> {
         while self.bytes < bytes {
             let step = (bytes - self.bytes).clamp(1, STEP_BYTES);
@@ -37,12 +37,12 @@ impl Charge {
         Ok(())
     }
 
-    /// The most that was charged at a time.
+    /// The most bytes that were charged at a time.
     pub(super) fn peak(&self) -> usize {
         self.peak
     }
 
-    /// Gives back what is not needed for so many bytes; something like a step stays.
+    /// Releases reservations that are not needed to cover `bytes`; up to a step more stays charged.
     pub(super) fn shrink(&mut self, bytes: usize) {
         while let Some(last) = self.held.last()
             && self.bytes - last.bytes() >= bytes

@@ -1,4 +1,4 @@
-//! Why files of lists and hosts are not in force.
+//! Errors of files of lists and hosts.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use steppe_mem::OverBudget;
 use crate::hosts::HostsError;
 use crate::rules::BuildError;
 
-/// Why files are not in force.
+/// The reason why files are not in force.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// A file can't be read.
@@ -16,18 +16,18 @@ pub enum FilesError {
     Read {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         cause: io::Error,
     },
-    /// Its rules have no room in an index.
+    /// The index has no room for the rules of a file.
     #[error("{}: {cause}", file.display())]
     Rules {
-        /// The file.
+        /// The file with the rules.
         file: PathBuf,
-        /// Why.
+        /// The error.
         cause: BuildError,
     },
-    /// A fetched file has no rule: it says that the list is not there today, or is none.
+    /// A fetched file has no rule: it may be an error page, or no list at all.
     #[error("{}: no rule in the fetched list", file.display())]
     NoRules {
         /// The file.
@@ -40,21 +40,21 @@ pub enum FilesError {
         list: String,
         /// The URL, without its query.
         source_url: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// All of them together have no room in an index.
+    /// All lists together don't fit in one index.
     #[error("the lists do not fit in one index: {0}")]
     Index(BuildError),
-    /// Its names have no room in a table.
+    /// The table has no room for names or records of hosts.
     #[error("{}: {cause}", place.display())]
     Hosts {
         /// The file, or the key of the configuration.
         place: PathBuf,
-        /// Why.
+        /// The error.
         cause: HostsError,
     },
-    /// There is no memory for it.
+    /// The budget has no room.
     #[error("not enough memory to read the files: {0}")]
     Budget(OverBudget),
 }

@@ -1,4 +1,4 @@
-//! Files of hosts, and names of the configuration: read into one table.
+//! Hosts files and the hosts of the configuration, read into one table.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::hosts::{HostTable, HostsBuilder, HostsError, HostsLine};
 use crate::limits::LIST_LINES_SHOWN_MAX;
 use crate::siphash::SipKey;
 
-/// Names that are answered here.
+/// The local names in force.
 #[derive(Debug)]
 pub(crate) struct HostsInForce {
     pub(crate) table: HostTable,
@@ -23,7 +23,7 @@ pub(crate) struct HostsInForce {
     charge: Charge,
 }
 
-/// Why a file was not read to its end.
+/// The reason why a file was not read to its end.
 enum Stopped {
     Read(io::Error),
     Hosts(HostsError),
@@ -37,8 +37,8 @@ impl From<io::Error> for Stopped {
 }
 
 impl HostsInForce {
-    /// Reads the files of hosts, and makes a table of them and of the records of the configuration. It
-    /// reads from a disk.
+    /// Reads the hosts files, and makes a table of them and of the records of the configuration. Blocks on
+    /// reads from the disk.
     ///
     /// # Errors
     /// [`FilesError`].
@@ -46,7 +46,7 @@ impl HostsInForce {
         let watch = Watch::new(config.files.clone());
         let mut charge = Charge::new(lease);
         let mut builder = HostsBuilder::default();
-        // First, so that an address leads back to the name that the configuration gives it.
+        // Records come first, so that the PTR record of an address has the name of the configuration.
         for (name, record) in &config.records {
             let added = builder.add(name, record);
             added.map_err(|cause| FilesError::Hosts {
@@ -76,7 +76,7 @@ impl HostsInForce {
                 Stopped::Budget(cause) => cause.into(),
             })?;
         }
-        // Once collected and once in the table, for a moment.
+        // For a moment, names are in memory twice: in the builder and in the table.
         charge.cover(2 * builder.bytes())?;
         let table = builder.finish(key);
         charge.shrink(table.bytes());
@@ -88,22 +88,22 @@ impl HostsInForce {
         })
     }
 
-    /// Bytes that they took of the budget while they were read.
+    /// The most bytes that were charged while the files were read.
     pub(crate) fn peak_bytes(&self) -> u64 {
         self.charge.peak() as u64
     }
 
-    /// Whether these are the names, and their files are as they were.
+    /// True if the table was made of this configuration, and its files have not changed since.
     pub(crate) fn is_of(&self, config: &Hosts) -> bool {
         self.config == *config && self.watch.is_current()
     }
 
-    /// What they were read by.
+    /// The configuration that the table was made of.
     pub(crate) fn config(&self) -> &Hosts {
         &self.config
     }
 
-    /// What sees that a file is another one than was read.
+    /// The watch that notices changes of the files since they were read.
     pub(crate) fn watch(&self) -> Watch {
         self.watch.clone()
     }

@@ -9,12 +9,12 @@ use crate::limits::LIST_LINE_BYTES_MAX;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Shows each line of `file`, without its end and with its number from 1, until `each` says why not. Of a
-/// line of more than [`LIST_LINE_BYTES_MAX`] bytes it shows one byte more than these: what reads lines
-/// refuses it by its length.
+/// Calls `each` with the number, from 1, and the text of each line of `file`, until `each` fails. Of a line
+/// of more than [`LIST_LINE_BYTES_MAX`] bytes, one byte more than these is passed, so that parsers can refuse
+/// it by its length.
 ///
 /// # Errors
-/// That the file can't be read, as `E` has it; and those of `each`.
+/// The file can't be read; and errors of `each`.
 pub(crate) fn for_each_line<E: From<io::Error>>(
     mut file: impl Read,
     mut each: impl FnMut(u32, &[u8]) -> Result<(), E>,
@@ -50,9 +50,9 @@ pub(crate) fn for_each_line<E: From<io::Error>>(
     }
 }
 
-/// Opens a file that has an end.
+/// Opens a regular file.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // Before it is opened: that of a pipe waits for who writes.
+    // Checked before it is opened: opening a pipe waits for a writer.
     match std::fs::metadata(path)?.is_file() {
         true => File::open(path),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file")),

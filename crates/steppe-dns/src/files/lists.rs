@@ -1,7 +1,7 @@
 //! Lists of domains: their files, read into one index.
 //!
-//! Invariant: a fetched file that can't be used, and is in force nowhere, is left out and told of. It fails
-//! nothing else, unless its list is required.
+//! Invariant: a fetched file that can't be used, and is not in force already, is left out and reported. Nothing
+//! else fails by it, unless its list is required.
 
 mod loading;
 mod reading;
@@ -25,7 +25,7 @@ pub(crate) use reading::{Draft, Reading};
 #[derive(Debug)]
 pub(crate) struct ListsInForce {
     pub(crate) index: Index,
-    /// By list.
+    /// Counts by list.
     pub(crate) facts: Vec<ListFacts>,
     /// Fetched files that are not in force.
     pub(crate) left_out: Vec<LeftOut>,
@@ -37,14 +37,14 @@ pub(crate) struct ListsInForce {
 }
 
 impl ListsInForce {
-    /// Reads the files of these lists, and makes one index of them. Files of the configuration and those
-    /// that have to be there come first; any other fetched one that can't be used is left out. It reads
-    /// from a disk, and takes a second for a million rules.
+    /// Reads the files of these lists, and makes one index of them. Files of the configuration and fetched
+    /// files that are needed come first; any other fetched file that can't be used is left out. Blocks on
+    /// reads from the disk; a million rules take a second.
     ///
     /// # Errors
     /// [`FilesError`].
     pub(crate) fn load(config: &[List], reading: &Reading<'_>) -> Result<Self, FilesError> {
-        // As they are before they are read: what changes meanwhile is seen to have changed.
+        // The watch starts before files are read, so that it notices changes meanwhile.
         let watch = Watch::new(
             config
                 .iter()
@@ -52,7 +52,7 @@ impl ListsInForce {
                 .map(|file| reading.at(&file)),
         );
         let (index, mut loading) = match loading::load(config, reading, Optional::Read) {
-            // Too many combinations of lists: nobody knows by whose fault.
+            // Too many combinations of lists, which no single file is at fault for.
             Err(FilesError::Index(_)) => loading::load(config, reading, Optional::LeftOut)?,
             loaded => loaded?,
         };
@@ -72,7 +72,7 @@ impl ListsInForce {
         })
     }
 
-    /// These lists, unless a required one is not there.
+    /// Returns the lists, unless a file of a required one is left out.
     ///
     /// # Errors
     /// [`FilesError::NeverFetched`].
@@ -88,7 +88,7 @@ impl ListsInForce {
         }
     }
 
-    /// Bytes that they took of the budget while they were read.
+    /// The most bytes that were charged while the files were read.
     pub(crate) fn peak_bytes(&self) -> u64 {
         self.charge.peak() as u64
     }
@@ -104,17 +104,17 @@ impl ListsInForce {
             .collect()
     }
 
-    /// Whether these are the lists, and their files are as they were.
+    /// True if the index was made of these lists, and their files have not changed since.
     pub(crate) fn is_of(&self, config: &[List]) -> bool {
         self.config == config && self.watch.is_current()
     }
 
-    /// Their lists.
+    /// The configuration of the lists.
     pub(crate) fn config(&self) -> &[List] {
         &self.config
     }
 
-    /// What sees that a file is another one than was read.
+    /// The watch that notices changes of the files since they were read.
     pub(crate) fn watch(&self) -> Watch {
         self.watch.clone()
     }

@@ -1,7 +1,7 @@
-//! Records that are answered here: their text, and sets of them.
+//! Records of local names and of rules: their text, and sets of them.
 //!
-//! Spec: RFC 1035 §5.1 for the text, RFC 3597 §5 for types whose data is not known here (`TYPE65 \# 2
-//! 0001`). Left out: CNAME, which a rule rewrites to, and DNSSEC.
+//! Spec: RFC 1035 §5.1 for the text, RFC 3597 §5 for types without a text form here (`TYPE65 \# 2
+//! 0001`). Non-goals: CNAME, for which there are rules that rewrite, and DNSSEC.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -16,13 +16,13 @@ pub struct RecordData {
     rdata: Box<[u8]>,
 }
 
-/// Why a text is no record.
+/// The reason why a text is no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordDataError {
     /// Neither an address nor a type with data.
     #[error("write an address, or a type and its data, such as \"MX 10 mail.example.org\"")]
     Type,
-    /// The data are not those of the type.
+    /// The data is not valid for the type.
     #[error("the data is not valid for the record type")]
     Data,
     /// An alias.
@@ -64,19 +64,19 @@ impl RecordData {
         }
     }
 
-    /// Its type.
+    /// The type of the record.
     #[must_use]
     pub fn rtype(&self) -> Rtype {
         self.rtype
     }
 
-    /// Its data in wire form.
+    /// The data of the record in wire form.
     #[must_use]
     pub fn rdata(&self) -> &[u8] {
         &self.rdata
     }
 
-    /// Its address, if it is one's.
+    /// The address of an A or AAAA record. `None`: the record has another type.
     #[must_use]
     pub fn as_address(&self) -> Option<IpAddr> {
         match self.rtype {
@@ -183,7 +183,7 @@ fn unquoted(text: &str) -> Result<(Vec<u8>, &str), RecordDataError> {
     Err(RecordDataError::Data)
 }
 
-/// `\# 4 0a000001`.
+/// Data in the form of RFC 3597, such as `\# 4 0a000001`.
 fn opaque(text: &str) -> Result<Vec<u8>, RecordDataError> {
     let mut words = text.split_ascii_whitespace();
     if words.next() != Some("\\#") {
@@ -221,7 +221,7 @@ impl RecordSet {
         Self(bytes.into_boxed_slice())
     }
 
-    /// Its records.
+    /// The records of the set.
     #[must_use]
     pub fn iter(&self) -> Records<'_> {
         Records(&self.0)

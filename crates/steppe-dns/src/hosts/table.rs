@@ -1,10 +1,10 @@
-//! The table of names that are answered here.
+//! The table of local names.
 //!
 //! ```text
 //!  entries: 64 bits of a keyed hash, and a place in `bytes`; in the order of hashes
 //!  bytes:   for each name its length (1 byte), its wire form, the length of its records (2), records
 //! ```
-//! Names are compared whole: no other name is ever answered in their place.
+//! After the hash, the whole name is compared, so no other name is ever taken for a local one.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ impl HostTable {
         }
     }
 
-    /// The records of a name; `None`: it is not here.
+    /// The records of a name; `None`: the table does not have the name.
     #[must_use]
     pub fn find(&self, name: &Name) -> Option<Records<'_>> {
         if self.entries.is_empty() {
@@ -73,19 +73,19 @@ impl HostTable {
         })
     }
 
-    /// Names in it, those of addresses included.
+    /// The number of names, those of addresses included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// True if the table has no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the table.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.entries) + self.bytes.len()

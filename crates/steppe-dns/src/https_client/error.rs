@@ -14,10 +14,10 @@ pub enum NotSent {
     /// The connection takes no further query.
     #[error("the connection takes no further query")]
     Over,
-    /// There is no memory for it.
+    /// The budget has no room.
     #[error("over budget")]
     OverBudget,
-    /// It is shorter than its id, or longer than a buffer.
+    /// The query is shorter than an id, or longer than a buffer.
     #[error("not a DNS message")]
     NoMessage,
 }
@@ -34,16 +34,16 @@ pub enum QueryError {
     /// Any status but 200.
     #[error("status {0}")]
     Status(u16),
-    /// RFC 8484 §6 has one media type.
+    /// Any media type but `application/dns-message`: RFC 8484 §6.
     #[error("the content type is not application/dns-message")]
     MediaType,
-    /// Less than the id of a message.
+    /// Content shorter than the id of a message.
     #[error("the content is not a DNS message")]
     Content,
-    /// More than the longest message.
+    /// Content longer than any message.
     #[error("more than {MESSAGE_BYTES_MAX} bytes")]
     TooLarge,
-    /// More than is read of fields.
+    /// Fields larger than [`HTTPS_FIELDS_BYTES_MAX`].
     #[error("more than {HTTPS_FIELDS_BYTES_MAX} bytes of fields")]
     FieldsTooLarge,
     /// The server reset the stream.
@@ -52,7 +52,7 @@ pub enum QueryError {
     /// The response violates HTTP/2, and its stream was reset with this code.
     #[error("malformed response ({0})")]
     Malformed(ErrorCode),
-    /// There is no memory for the response.
+    /// The budget has no room for the response.
     #[error("over budget")]
     OverBudget,
     /// There was no response in time.

@@ -9,16 +9,16 @@ use super::error::QueryError;
 pub enum Outcome {
     /// The content of a response, with its query's id in the first two bytes. The rest was not looked at.
     Response(Buffer),
-    /// A query has come to nothing.
+    /// A query has failed.
     Failed {
-        /// Its id.
+        /// Id of the query.
         id: u16,
         /// The reason.
         error: QueryError,
     },
     /// The server has not processed a query, which may be sent again.
     Refused {
-        /// Its id.
+        /// Id of the query.
         id: u16,
     },
     /// The server takes no further query on this connection. Queries that it does not process are refused next.

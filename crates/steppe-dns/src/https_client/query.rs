@@ -7,16 +7,16 @@ use steppe_mem::{Buffer, Chunk, Lease};
 use super::error::QueryError;
 use crate::limits::{MESSAGE_BYTES_MAX, UPSTREAM_STALL_TIME};
 
-/// The part of a stream that is its holder's.
+/// The state of a query, which its stream holds.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) id: u16,
     pub(super) sent_at: Instant,
-    /// It was sent before the server's settings were known: a limit of streams may not have counted yet.
+    /// True if it was sent before the server's settings were known: it may be beyond the limit of streams.
     pub(super) is_early: bool,
     /// Content that waits for a window.
     pub(super) unsent: Option<Chunk>,
-    /// The response's content, from its head on.
+    /// Content of the response; `None` until the response's fields have come.
     pub(super) message: Option<Buffer>,
 }
 
@@ -28,7 +28,7 @@ impl Query {
     /// Adds content of the response.
     ///
     /// # Errors
-    /// It is too large, or there is no memory for it.
+    /// The content is too large, or the budget has no room.
     pub(super) fn add(&mut self, content: &[u8], lease: &Lease) -> Result<(), QueryError> {
         let gathered = self.message.as_ref().map_or(0, Buffer::len);
         let bytes = gathered + content.len();
@@ -58,7 +58,7 @@ impl Query {
     /// The whole message, with the query's id.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no message.
     pub(super) fn finish(&mut self) -> Result<Buffer, QueryError> {
         let mut message = self.message.take().ok_or(QueryError::Content)?;
         let id = message.filled_mut().first_chunk_mut();

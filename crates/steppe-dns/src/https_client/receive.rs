@@ -12,8 +12,8 @@ use super::outcome::Outcome;
 use super::section::ResponseSection;
 
 impl HttpsClient {
-    /// The next outcome in `input`, whose bytes are taken off it. `None`: more input is needed; where some is left, some
-    /// output is to be written first.
+    /// The next outcome in `input`, whose bytes are taken off it. `None`: more input is needed; if some is left, output
+    /// has to be written first.
     ///
     /// # Errors
     /// The server violated the protocol: GOAWAY is to be written, and nothing more comes.

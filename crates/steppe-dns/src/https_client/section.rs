@@ -1,6 +1,6 @@
 //! A field section of a response, of which status and content type are kept.
 //!
-//! One line at a time is in memory, which the content of the response takes over.
+//! One field line at a time is in memory. The content of the response reuses its buffer.
 
 use steppe_h2::Section;
 use steppe_h2::hpack::{FieldSink, Indexing};
@@ -17,9 +17,9 @@ pub(super) struct ResponseSection {
     is_over: bool,
     /// Bytes of the line's name, once that is whole.
     name_bytes: Option<usize>,
-    /// 0 before it came.
+    /// Status code; 0 before it came.
     pub(super) status: u16,
-    /// `None`: no content type came.
+    /// True if the content type is that of a DNS message. `None`: no content type came.
     is_message: Option<bool>,
 }
 
@@ -34,7 +34,7 @@ impl ResponseSection {
         }
     }
 
-    /// True when the content is a DNS message by its media type.
+    /// True if the content is a DNS message by its media type.
     pub(super) fn is_message(&self) -> bool {
         self.is_message == Some(true)
     }
@@ -61,7 +61,7 @@ impl ResponseSection {
         self.line.as_ref().map_or(&[], Buffer::filled)
     }
 
-    /// Doubles the memory: false where the budget has no room. The limit of a section bounds it.
+    /// Doubles the memory. False if the budget has no room. The limit of a section bounds it.
     fn grow(&mut self) -> bool {
         let Some(line) = &self.line else {
             return false;
@@ -77,7 +77,7 @@ impl ResponseSection {
     fn note(&mut self) {
         let (name, value) = self.last();
         match name {
-            // The codec checks that it is a number.
+            // The codec checks that the status is a number.
             b":status" => {
                 let status = str::from_utf8(value).ok();
                 self.status = status.and_then(|value| value.parse().ok()).unwrap_or(0);
@@ -90,7 +90,7 @@ impl ResponseSection {
     }
 }
 
-/// RFC 9110 §8.3.1: case does not matter, and parameters may follow.
+/// True for the media type of a DNS message. RFC 9110 §8.3.1: case does not matter, and parameters may follow.
 fn is_message(content_type: &[u8]) -> bool {
     let mut parts = content_type.split(|&byte| byte == b';');
     let media_type = parts.next().unwrap_or_default();

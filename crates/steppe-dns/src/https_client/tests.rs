@@ -14,7 +14,7 @@ use self::peer::{
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const ZERO: &[u8] = b"\0\0";
 
-/// Stream of the first query, and of those that follow.
+/// Streams of the first three queries.
 const STREAMS: [u32; 3] = [1, 3, 5];
 
 /// A peer to which queries 1, 2 and so on were sent.

@@ -1,12 +1,12 @@
-//! The queries that a worker has sent, and which datagrams answer them.
+//! The queries that a worker has sent, matched with the responses that it receives.
 //!
 //! Invariant: a response is accepted only with the socket, the id, the question and, where it was
-//! randomized, the case of a query that is out: RFC 5452 §9.1. Whatever else comes is ignored, and the
-//! query goes on waiting; a burst of it is told.
+//! randomized, the case of a query that is out: RFC 5452 §9.1. Any other message is ignored, and the query
+//! goes on waiting; many of them are reported as [`Received::Flood`].
 //!
-//! An *exchange* is a question that is being asked; an *attempt* is one query for it to one server. Which
-//! server is next, and when, is the shell's policy. That a datagram comes from the server's address is
-//! ensured by sockets that are connected.
+//! An *exchange* is a question that is being asked; an *attempt* is one query for it to one server. The shell
+//! chooses the next server, and when it is asked. Connected sockets ensure that a datagram comes from the
+//! server's address.
 
 use std::time::{Duration, Instant};
 
@@ -22,52 +22,52 @@ use super::wheel::Wheel;
 
 const NONE: u32 = u32::MAX;
 
-/// How much a worker's table has room for.
+/// The capacity of a worker's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// Questions.
     pub exchanges: u32,
     /// Queries for them.
     pub attempts: u32,
-    /// Sockets, and connections of streams: numbers below this.
+    /// Sockets and stream connections, whose numbers are below this.
     pub sockets: u32,
 }
 
-/// An exchange; the number of one that is over names no other.
+/// Identifies an exchange; that of an exchange that is over refers to no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExchangeId {
     index: u32,
     generation: u32,
 }
 
-/// An attempt; the number of one that is over names no other.
+/// Identifies an attempt; that of an attempt that is over refers to no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AttemptId {
     index: u32,
     generation: u32,
 }
 
-/// Whether an attempt's name has its letters' case randomized.
+/// The case of the letters in an attempt's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
-    /// It has, and the response must repeat it: draft-vixie-dnsext-dns0x20.
+    /// Random case, which the response must repeat: draft-vixie-dnsext-dns0x20.
     Randomized,
-    /// It is lower case: the server is known to change it.
+    /// Lower case: the server is known to change the case of names.
     Lower,
 }
 
 /// A query that is to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Which of the upstream's servers, below [`SERVERS_PER_EXCHANGE_MAX`].
+    /// Index of the server in its upstream, below [`SERVERS_PER_EXCHANGE_MAX`].
     pub server: u8,
-    /// What it is sent on.
+    /// Socket that the query is sent on.
     pub socket: u32,
-    /// Whether to use 0x20.
+    /// Case of the letters in the name.
     pub case: Case,
-    /// From a generator that nobody can predict: an id, and the letters' case.
+    /// Unpredictable random numbers, for the id and for the letters' case.
     pub random: [u64; 2],
-    /// When it counts as lost.
+    /// Time at which the query counts as lost.
     pub deadline: Instant,
 }
 
@@ -76,62 +76,62 @@ pub struct Outgoing {
 pub struct Sent {
     /// The attempt.
     pub attempt: AttemptId,
-    /// Its message's id.
+    /// Id of the message.
     pub id: u16,
-    /// The case of its name.
+    /// Case of the name.
     pub case: CaseBits,
 }
 
-/// What is known of an exchange.
+/// The state of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     /// The shell's own number.
     pub token: u64,
     /// The servers that were asked: a bit each.
     pub asked: u64,
-    /// The servers that are asked now.
+    /// The servers with an attempt that is out: a bit each.
     pub pending: u64,
 }
 
-/// What a datagram, or a message of a stream, is.
+/// The meaning of a datagram, or of a message of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received<'a> {
     /// The response to an attempt, which is still open.
     Response(AttemptId, Message<'a>),
-    /// A response but for the case of the name: a server that loses it, or somebody who guesses. The
-    /// attempt is still open; the question is to be asked again over a stream.
+    /// A response except for the case of the name: from a server that changes it, or forged. The attempt is
+    /// still open; the question is to be asked again over a stream.
     CaseMismatch(AttemptId),
-    /// A response with this code that is a header alone: a server that did not understand the query. The attempt
-    /// is still open.
+    /// A response with this code that is a header alone, from a server that did not understand the query. The
+    /// attempt is still open.
     NoQuestion(AttemptId, Rcode),
-    /// Not a response to anything. The attempts of its socket are still open.
+    /// A message that is no response to an attempt. The attempts of its socket are still open.
     Ignored(Ignored),
-    /// The same, and so many on this socket that its attempts are to be asked again over streams. This is
-    /// said once a socket.
+    /// Such a message, after so many on this socket that its attempts are to be sent again over streams.
+    /// Returned once for each socket.
     Flood,
 }
 
-/// Why a datagram is ignored.
+/// The reason why a message is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignored {
-    /// It is no message, or no response.
+    /// The bytes are no message, or no response.
     Malformed,
     /// No query with its id is out on its socket.
     Id,
-    /// It has another question.
+    /// The response has another question.
     Question,
 }
 
-/// What is over.
+/// A deadline that has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expired {
-    /// The time of an exchange, which is still open: the next step of its policy is due, or its end.
+    /// The deadline of an exchange, which is still open: the next step of its policy is due, or its end.
     Exchange(ExchangeId),
-    /// The time of an attempt, which is closed.
+    /// The deadline of an attempt, which is closed now: its exchange and server.
     Attempt(ExchangeId, u8),
 }
 
-/// A worker's table.
+/// The exchanges and attempts of a worker.
 #[derive(Debug)]
 pub struct Attempts {
     exchanges: Box<[ExchangeSlot]>,
@@ -141,7 +141,7 @@ pub struct Attempts {
     /// First attempt of each chain, by socket and id.
     heads: Box<[u32]>,
     sockets: Box<[Socket]>,
-    /// Exchanges first, then attempts.
+    /// Deadlines: those of exchanges first, then those of attempts.
     wheel: Wheel,
     start: Instant,
 }
@@ -163,9 +163,9 @@ struct ExchangeSlot {
 struct AttemptSlot {
     generation: u32,
     is_open: bool,
-    /// In the chain of its socket and id, or the list of what is free.
+    /// Next attempt in the chain of its socket and id, or in the list of free slots.
     next: u32,
-    /// In the list of its exchange.
+    /// Next attempt in the list of its exchange.
     next_of_exchange: u32,
     exchange: u32,
     socket: u32,
@@ -254,7 +254,7 @@ impl Attempts {
         Some(id)
     }
 
-    /// What is known of an exchange; `None` if it is over.
+    /// The state of an exchange; `None` if it is over.
     #[must_use]
     pub fn exchange(&self, id: ExchangeId) -> Option<Exchange> {
         self.slot(id).map(|slot| slot.known)
@@ -266,7 +266,7 @@ impl Attempts {
         self.slot(id).map(ExchangeSlot::question)
     }
 
-    /// Sets when an exchange's next step is due.
+    /// Sets the time at which an exchange's next step is due.
     pub fn set_due(&mut self, id: ExchangeId, due: Instant) {
         if self.slot(id).is_some() {
             self.wheel.set(id.index, self.tick(due));
@@ -316,7 +316,7 @@ impl Attempts {
         Some(Sent { attempt, id, case })
     }
 
-    /// Says what bytes are that came on a socket.
+    /// Matches bytes that came on a socket with the attempts on it.
     pub fn receive<'a>(&mut self, socket: u32, bytes: &'a [u8]) -> Received<'a> {
         match self.matching(socket, bytes) {
             Ok(received) => received,
@@ -359,7 +359,7 @@ impl Attempts {
         self.free_exchange = id.index;
     }
 
-    /// The next thing whose time is over.
+    /// The next deadline that has passed.
     pub fn pop_expired(&mut self, now: Instant) -> Option<Expired> {
         let tick = self.elapsed_ms(now) / DEADLINE_TICK_MS;
         let thing = self.wheel.pop_due(tick)?;
@@ -373,7 +373,7 @@ impl Attempts {
         Some(Expired::Attempt(exchange, server))
     }
 
-    /// Attempts that are out on a socket.
+    /// The number of attempts that are out on a socket.
     #[must_use]
     pub fn attempts_on(&self, socket: u32) -> u16 {
         self.sockets
@@ -391,8 +391,8 @@ impl Attempts {
         })
     }
 
-    /// The attempts that are out on a socket, when it fails or somebody guesses there. It is rare, and
-    /// goes through the whole table.
+    /// The attempts that are out on a socket, for when it fails or has a flood of mismatches. Searches the
+    /// whole table, since that is rare.
     #[must_use]
     pub fn attempts_of(&self, socket: u32) -> Vec<AttemptId> {
         let slots = (0..).zip(&*self.attempts);
@@ -405,14 +405,14 @@ impl Attempts {
             .collect()
     }
 
-    /// Says that a socket's number stands for a new socket, on which no attempt is out.
+    /// Resets the count of mismatches of a number that is reused for a new socket, without attempts.
     pub fn renew_socket(&mut self, socket: u32) {
         if let Some(socket) = self.sockets.get_mut(socket as usize) {
             socket.mismatches = 0;
         }
     }
 
-    /// Bytes that it takes, but for its deadlines'.
+    /// Bytes of the table, without those of deadlines.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.exchanges) + size_of_val(&*self.attempts) + size_of_val(&*self.heads)
@@ -459,7 +459,7 @@ impl Attempts {
         Received::Ignored(ignored)
     }
 
-    /// An id that is not out on the socket: four random ones are tried.
+    /// An id that no query on the socket has: four random ones are tried.
     fn free_id(&self, socket: u32, random: u64) -> Option<u16> {
         let [a, b, c, d, e, f, g, h] = random.to_be_bytes();
         let mut ids = [[a, b], [c, d], [e, f], [g, h]]
@@ -479,7 +479,7 @@ impl Attempts {
         None
     }
 
-    /// Ids are random, so they spread by themselves.
+    /// The chain of a socket and an id.
     fn chain(&self, socket: u32, id: u16) -> usize {
         let mixed = (socket.wrapping_mul(0x9e37_79b1)) ^ u32::from(id).wrapping_mul(0x85eb_ca6b);
         (mixed ^ mixed >> 16) as usize & (self.heads.len() - 1)
@@ -490,7 +490,7 @@ impl Attempts {
         let slot = &self.attempts[index as usize];
         let (next, next_of_exchange, exchange) = (slot.next, slot.next_of_exchange, slot.exchange);
         let (socket, server, chain) = (slot.socket, slot.server, self.chain(slot.socket, slot.id));
-        // Out of its chain.
+        // Takes it out of its chain.
         let mut at = self.heads[chain];
         if at == index {
             self.heads[chain] = next;
@@ -502,7 +502,7 @@ impl Attempts {
             }
             at = slot.next;
         }
-        // Out of its exchange's list.
+        // Takes it out of its exchange's list.
         let owner = &mut self.exchanges[exchange as usize];
         let mut at = owner.first_attempt;
         if at == index {
@@ -540,7 +540,7 @@ impl Attempts {
         }
     }
 
-    /// Which of the wheel's things an attempt is.
+    /// The wheel's number for an attempt.
     fn timer_of(&self, attempt: u32) -> u32 {
         let exchanges = u32::try_from(self.exchanges.len()).unwrap_or(NONE);
         exchanges.saturating_add(attempt)
@@ -551,7 +551,7 @@ impl Attempts {
         u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX / 2)
     }
 
-    /// Never before the time.
+    /// The first tick that is not before the time.
     fn tick(&self, at: Instant) -> u64 {
         self.elapsed_ms(at) / DEADLINE_TICK_MS + 1
     }

@@ -1,5 +1,5 @@
-//! Identical questions are asked once, whatever worker they come to. RFC 5452 §5: a forger's chance
-//! grows with the number of identical queries in flight.
+//! Coalescing of identical questions: servers are asked once, whichever workers the questions come to. RFC
+//! 5452 §5: a forger's chance grows with the number of identical queries in flight.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,34 +12,34 @@ use crate::wire::{Class, Rtype, Subnet};
 
 const NONE: u32 = u32::MAX;
 
-/// Who waits: the shell's own numbers, which come back when the question is answered.
+/// A client that waits: numbers of the shell, which are returned to it when the question is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiter {
-    /// The worker that it came to.
+    /// Worker that the client's query came to.
     pub worker: u16,
-    /// What the worker knows it by.
+    /// The worker's number for the client.
     pub token: u64,
 }
 
-/// What becomes of a question.
+/// The result of joining a question.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Join {
-    /// Nobody asks it yet: this worker does, and completes the ticket when there is an answer, or none.
+    /// The question is new: this worker asks it, and completes the ticket when it is answered or has failed.
     Lead(Ticket),
-    /// It is in flight: the waiter comes back with its answer.
+    /// The question is in flight: the waiter is returned when it is answered.
     Wait,
-    /// There is no room for it.
+    /// There is no room for the question or the waiter.
     Refused(Crowded),
 }
 
-/// Why a question has no room.
+/// The reason why a question or a waiter has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crowded {
-    /// As many questions are in flight, or clients wait, as there is room for.
+    /// The table has no room for another question, or for another waiter.
     Full,
-    /// [`WAITERS_PER_QUESTION_MAX`] wait for this one.
+    /// The question has [`WAITERS_PER_QUESTION_MAX`] waiters.
     Waiters,
-    /// [`SUBNETS_PER_QUESTION_MAX`] subnets' answers to this one are in flight.
+    /// The question is in flight for [`SUBNETS_PER_QUESTION_MAX`] subnets.
     Subnets,
 }
 
@@ -106,9 +106,9 @@ impl Coalescer {
         }
     }
 
-    /// Asks a question, or waits for its answer.
+    /// Begins a question, or adds a waiter to it if it is in flight.
     pub fn join(&self, key: &Key<'_>, waiter: Waiter) -> Join {
-        // One chain has a question for all subnets, so that they can be counted.
+        // All subnets of a question are in one chain, so that they can be counted.
         let hash = Key {
             subnet: None,
             ..*key
@@ -125,8 +125,8 @@ impl Coalescer {
         }
     }
 
-    /// Ends a question, and shows everybody who waited for it, the leader's own waiter too; in no order.
-    /// The answer is in the cache or at hand by then. A shard is locked meanwhile: `each` must not ask.
+    /// Ends a question, and calls `each` with every waiter, the leader's own included, in no order. The answer
+    /// has to be in the cache or at hand by then. A shard is locked meanwhile: `each` must not join questions.
     pub fn complete(&self, ticket: Ticket, each: impl FnMut(Waiter)) {
         if let Some(shard) = self.shards.get(usize::from(ticket.shard)) {
             lock(shard).complete(ticket.entry, each);
@@ -155,7 +155,7 @@ fn lock(shard: &Locked) -> MutexGuard<'_, Shard> {
     shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Indices below a table's size, each followed by the next: a list of what is free.
+/// The index after `index` in a list of all slots, which are free at first; `NONE` after the last.
 fn linked(index: usize, len: usize) -> u32 {
     let next = u32::try_from(index + 1).unwrap_or(NONE);
     if index + 1 < len { next } else { NONE }
@@ -206,7 +206,7 @@ impl Shard {
         (((hash >> 32) * self.heads.len() as u64) >> 32) as usize
     }
 
-    /// The entry to lead, if the question is new.
+    /// Adds a waiter. Returns the entry to lead, if the question is new.
     fn join(&mut self, key: &Key<'_>, hash: u64, waiter: Waiter) -> Result<Option<u32>, Crowded> {
         let chain = self.chain(hash);
         let (mut at, mut subnets) = (self.heads[chain], 0);
@@ -301,7 +301,7 @@ impl Entry {
         (self.first_waiter, self.waiters) = (NONE, 0);
     }
 
-    /// Whether it is of this question, for any subnet.
+    /// True if the entry is for this question, with any subnet.
     fn is_question(&self, key: &Key<'_>) -> bool {
         self.qname[..usize::from(self.qname_len)].eq_ignore_ascii_case(key.qname)
             && (self.qtype, self.qclass) == (key.qtype, key.qclass)
@@ -322,7 +322,7 @@ mod tests {
         subnet: None,
     };
 
-    /// A hash may be that of another question: each part of the question is compared.
+    /// Different questions may have the same hash: each part of the question is compared.
     #[test]
     fn questions_of_one_hash_are_told_apart() {
         let shard = Shard::new(1, 1);

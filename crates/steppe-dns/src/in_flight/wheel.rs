@@ -1,4 +1,4 @@
-//! Deadlines of a fixed number of things: a wheel of ticks, a list at each.
+//! A timer wheel: the deadlines of a fixed number of things, in a list for each tick.
 
 use crate::limits::DEADLINE_TICKS;
 
@@ -16,7 +16,7 @@ pub(super) struct Wheel {
 struct Link {
     before: u32,
     after: u32,
-    /// Which tick's list it is in; [`NONE`] for none.
+    /// Slot of the list that it is in; [`NONE`] for none.
     slot: u32,
 }
 
@@ -75,9 +75,9 @@ impl Wheel {
         self.links[thing as usize].slot = NONE;
     }
 
-    /// The next thing whose deadline is over; its deadline is gone then.
+    /// The next thing whose deadline has passed, which is removed.
     pub(super) fn pop_due(&mut self, now: u64) -> Option<u32> {
-        // Longer ago than the wheel goes round, every list is due.
+        // After a full turn of the wheel, every list is due.
         self.now = self.now.max(now.saturating_sub(DEADLINE_TICKS as u64));
         loop {
             let thing = self.heads[Self::slot(self.now)];

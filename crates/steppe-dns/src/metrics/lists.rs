@@ -1,4 +1,4 @@
-//! Metrics of lists, whose names are labels: the configuration's, never a peer's.
+//! Metrics of lists. Their labels are names of lists, which come from the configuration, never from a peer.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,27 +10,27 @@ use crate::files::{ListsInForce, WhyLeftOut};
 use crate::limits::LISTS_MAX;
 use crate::report::{ListReport, ListsReport};
 
-/// Where the hits of lists are counted, and what was found in the lists in force.
+/// The places at which hits of lists are counted, and the counts of the lists in force.
 #[derive(Debug, Default)]
 pub(crate) struct ListMetrics(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Each list that ever was has a place of its own: its count never goes back.
+    /// Names of all lists so far. The index is the list's place, which it keeps, so that its count never goes back.
     names: Vec<String>,
-    /// In force: name; rules; lines not supported; lines malformed.
+    /// Lists in force: name; rules, lines that are not supported, lines that are malformed.
     rows: Vec<(String, [u64; 3])>,
     bytes: usize,
-    /// Seconds since 1970 when those in force were read, and why the last try since has failed.
+    /// Time at which the lists in force were read, in seconds since 1970; and the error of the last try since.
     read_at: u64,
     read_error: Option<String>,
-    /// List, source and reason of those that could not be fetched the last time.
+    /// Lists that could not be fetched the last time: list, source, and error.
     fetch_errors: Vec<(String, String, String)>,
     failed: u64,
     read: u64,
-    /// List, and why each of its fetched files is not in force that isn't.
+    /// Fetched files that are not in force: list, and reason.
     left_out: Vec<(String, WhyLeftOut)>,
-    /// By [`FetchOutcome`].
+    /// Fetches by [`FetchOutcome`].
     fetched: [u64; 4],
 }
 
@@ -38,7 +38,7 @@ struct Known {
 #[derive(Debug)]
 pub(crate) struct ListHits([Counter; PLACES]);
 
-/// The last one is that of lists for which no place was left.
+/// The number of places. The last one is shared by the lists for which no other was left.
 const PLACES: usize = LISTS_MAX as usize + 1;
 const OTHER: &str = "other lists";
 
@@ -67,13 +67,13 @@ const LEFT_OUT: Family = Family::new(
     "Fetched files of a list that are not in force: missing, unusable, or beyond the memory budget",
 );
 
-/// What came of fetching a list.
+/// The outcome of fetching a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FetchOutcome {
     New,
     Unchanged,
     Failed,
-    /// It came, and can't come into force.
+    /// The list was fetched, and can't come into force.
     Refused,
 }
 
@@ -84,7 +84,7 @@ impl Default for ListHits {
 }
 
 impl ListHits {
-    /// Counts a hit at a place.
+    /// The counter of hits at a place.
     pub(crate) fn at(&self, place: usize) -> &Counter {
         &self.0[place.min(PLACES - 1)]
     }
@@ -95,7 +95,7 @@ impl ListMetrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These lists are in force from now on. Says where each counts its hits.
+    /// Sets the lists in force. Returns the place at which each counts its hits.
     pub(crate) fn replace(&self, lists: &ListsInForce) -> Vec<u8> {
         let mut known = self.known();
         let names = lists.config().iter().map(|list| &list.name);
@@ -116,12 +116,12 @@ impl ListMetrics {
         names.map(|list| known.place(&list.name)).collect()
     }
 
-    /// Lists were read anew.
+    /// Counts that lists were read again.
     pub(crate) fn was_read(&self) {
         self.known().read += 1;
     }
 
-    /// A list was asked for at a source, which is said without what may be secret.
+    /// Counts a fetch of a list from a source, a URL without parts that may be secret, and keeps its error.
     pub(crate) fn fetched(
         &self,
         (list, source): (&str, &str),
@@ -142,14 +142,14 @@ impl ListMetrics {
         known.fetched[outcome as usize] += 1;
     }
 
-    /// Lists could not be read.
+    /// Counts that lists could not be read, and keeps the error.
     pub(crate) fn failed(&self, error: String) {
         let mut known = self.known();
         known.failed += 1;
         known.read_error = Some(error);
     }
 
-    /// What there is to say of them; `hits` says what was counted at a place.
+    /// The report of the lists in force; `hits` returns the count of a place.
     pub(super) fn report(&self, hits: impl Fn(usize) -> u64) -> ListsReport {
         let known = self.known();
         let lists = known
@@ -178,7 +178,7 @@ impl ListMetrics {
         }
     }
 
-    /// Each list of which a fetched file is not in force, and why.
+    /// Lists with a fetched file that is not in force, and the reason.
     pub(crate) fn left_out(&self) -> Vec<(String, WhyLeftOut)> {
         let known = self.known();
         let lists = known.rows.iter().map(|(name, _)| name);
@@ -186,7 +186,7 @@ impl ListMetrics {
         lists.filter_map(why).collect()
     }
 
-    /// Writes them; `hits` says what was counted at a place.
+    /// Writes the series of lists; `hits` returns the count of a place.
     pub(super) fn encode(
         &self,
         hits: impl Fn(usize) -> u64,
@@ -246,7 +246,7 @@ impl Known {
         u8::try_from(place).unwrap_or(LISTS_MAX)
     }
 
-    /// Why the first of a list's fetched files is not in force that isn't.
+    /// The reason why a fetched file of a list is not in force: that of the first such file.
     fn why_left_out(&self, name: &str) -> Option<WhyLeftOut> {
         let mut left_out = self.left_out.iter();
         left_out.find(|(list, _)| list == name).map(|(_, why)| *why)

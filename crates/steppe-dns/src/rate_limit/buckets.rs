@@ -1,13 +1,13 @@
 //! Token buckets in a table of fixed size, which all workers share.
 //!
-//! A bucket is one word: 24 bits that say whose it is, and 40 bits with the microsecond at which it is full
-//! again. This is the generic cell rate algorithm (ITU-T I.371 Annex A, virtual scheduling): what a bucket
-//! still lacks is the time until then. A hash chooses a set of eight buckets, which are a cache line. A
-//! newcomer takes the one that lacks least, mostly one that is full and has nothing to remember; so who
-//! asks most stays known, however many others come.
+//! A bucket is one word: a tag of 24 bits of its owner's hash, and 40 bits with the microsecond at which it is full
+//! again. This is the generic cell rate algorithm (ITU-T I.371 Annex A, virtual scheduling): the tokens that a
+//! bucket lacks are the time until then. A hash chooses a set of eight buckets, which are a cache line. A new owner
+//! takes the bucket that lacks the fewest tokens, mostly a full one; so the owners that ask most keep their buckets,
+//! however many others come.
 //!
-//! Invariant: an access reads one set, writes one word at most, neither locks nor allocates, and lets pass
-//! what it could not count for want of luck with other workers.
+//! Invariant: an access reads one set, writes one word at most, and neither locks nor allocates. If other workers
+//! change the word each time that it tries, the access passes uncounted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,19 +17,19 @@ use crate::limits::BUCKETS_PER_TABLE;
 #[derive(Debug)]
 pub struct Buckets(Box<[Set]>);
 
-/// What a bucket takes: its rate, and how much may come at once.
+/// The rate of a bucket, which holds the tokens of one second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// Tokens a second, 1 at least.
     pub per_second: u32,
 }
 
-/// What a bucket says.
+/// The decision of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// There were as many tokens, and they are taken.
+    /// The bucket had enough tokens, and they were taken.
     Within,
-    /// There were not, and none is taken.
+    /// The bucket had too few tokens, and none was taken.
     Beyond,
 }
 
@@ -43,16 +43,16 @@ const TIME_BITS: u32 = 40;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const SECOND_US: u64 = 1_000_000;
 
-/// How far the clocks of two workers may be apart: each reads its own once a turn.
+/// Largest difference between the clocks of two workers: each reads its own once a turn.
 const SKEW_US: u64 = SECOND_US;
 
-/// Tries before what can't be counted is let pass: each means that another worker changed the word.
+/// Tries before an access passes uncounted; each failed because another worker changed the word.
 const TRIES: usize = 4;
 
 const _: () = assert!(SETS.is_power_of_two() && SETS * WAYS == BUCKETS_PER_TABLE);
 
 impl Rate {
-    /// How long so many tokens take to come, in microseconds, 1 at least.
+    /// Microseconds in which so many tokens are refilled, 1 at least.
     fn us(self, tokens: u32) -> u64 {
         (u64::from(tokens) * SECOND_US).div_ceil(u64::from(self.per_second).max(1))
     }
@@ -69,8 +69,8 @@ impl Buckets {
         Self((0..SETS).map(set).collect())
     }
 
-    /// Takes tokens of the bucket of `hash`, which holds those of one second. `now_us` counts from when
-    /// the process has begun, or anything that workers share.
+    /// Takes tokens of the bucket of `hash`, which holds those of one second. `now_us` counts from a moment that
+    /// all workers share.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn take(&self, hash: u64, rate: Rate, tokens: u32, now_us: u64) -> Verdict {
         let set = self.set(hash);
@@ -92,7 +92,7 @@ impl Buckets {
         Verdict::Within
     }
 
-    /// Notes that something is so of `hash` for `us` microseconds from now on.
+    /// Marks `hash` for `us` microseconds from now on.
     pub fn mark(&self, hash: u64, us: u64, now_us: u64) {
         let set = self.set(hash);
         for _ in 0..TRIES {
@@ -103,7 +103,7 @@ impl Buckets {
         }
     }
 
-    /// Whether [`Self::mark`] noted it, for `us` microseconds at most, and that is not over.
+    /// True while `hash` is marked by [`Self::mark`], for `us` microseconds at most.
     #[must_use]
     pub fn is_marked(&self, hash: u64, us: u64, now_us: u64) -> bool {
         let words = self.set(hash).0.iter();
@@ -126,7 +126,7 @@ impl Default for Buckets {
 struct Slot<'a>(&'a AtomicU64);
 
 impl Set {
-    /// The word of this tag, or else the one that a newcomer takes.
+    /// The word of this tag, else the word that a new owner takes; and its value.
     fn find(&self, tag: u64, now_us: u64, us_max: u64) -> (Slot<'_>, u64) {
         let words = self
             .0
@@ -141,21 +141,20 @@ impl Set {
 }
 
 impl Slot<'_> {
-    /// Whether nobody else has changed it meanwhile.
+    /// Changes the word from `seen` to `new`. False if another worker has changed it meanwhile.
     fn replace(&self, seen: u64, new: u64) -> bool {
         let order = Ordering::Relaxed;
         self.0.compare_exchange(seen, new, order, order).is_ok()
     }
 }
 
-/// Whose a bucket is, among those of a set.
+/// The tag of a hash, which tells the owners of a set's buckets apart.
 fn tag(hash: u64) -> u64 {
     hash & !TIME_MASK
 }
 
-/// Microseconds from now until the time of a word, which was at most `us_max` ahead of the clock that wrote
-/// it. What is further ahead than that clock can be of this one is a time long ago, which the 40 bits no
-/// longer tell.
+/// Microseconds from now until the time of a word, which was at most `us_max` ahead of the clock that wrote it.
+/// A time further ahead than that clock can be of this one is long ago, since 40 bits wrap: 0.
 fn ahead(word: u64, now_us: u64, us_max: u64) -> u64 {
     let ahead = word.wrapping_sub(now_us) & TIME_MASK;
     if ahead <= us_max + SKEW_US { ahead } else { 0 }
@@ -235,7 +234,7 @@ mod tests {
             threads.map(|thread| thread.join().expect("no panic"))
         });
         let within: usize = within.iter().sum();
-        // What several workers count at the same time may pass uncounted, now and then.
+        // An access at the same time as those of other workers may pass uncounted, now and then.
         assert!((10..200).contains(&within), "{within}");
     }
 }

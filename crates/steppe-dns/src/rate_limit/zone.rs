@@ -1,8 +1,8 @@
-//! Which zone a name counts for, and whether it looks like data that is carried in names.
+//! The zone that a name counts for, and the test for names that carry data.
 //!
-//! Neither is known exactly. Where names are registered is what the Public Suffix List says, which is a
-//! list of ten thousand rules that grows old in a binary; the forms of its commonest entries are enough to
-//! count by, since a zone that is taken too wide or too narrow is limited as a whole or in parts.
+//! Both are estimates. The Public Suffix List has the suffixes below which names are registered, but its ten
+//! thousand rules grow old in a binary. The forms of its commonest entries are enough to count by, since a zone
+//! that is taken too wide or too narrow is limited as a whole or in parts.
 
 use crate::limits::{
     ENCODED_BYTES_MIN, ENCODED_COINCIDENCES_PER_100_MAX, ENCODED_DIGITS_SHARE, NAME_BYTES_MAX,
@@ -10,27 +10,27 @@ use crate::limits::{
 };
 use crate::wire::Name;
 
-/// A name, cut where the part ends that somebody registered.
+/// A name, cut at the zone that was registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut<'a> {
-    /// What is below the zone, in wire form without the root.
+    /// The labels below the zone, in wire form without the root.
     pub below: &'a [u8],
     /// The zone in wire form.
     pub zone: &'a [u8],
 }
 
-/// Labels below which countries register, where a country has any: `co.uk`, `com.br`.
+/// Second-level labels below which names are registered in some countries: `co.uk`, `com.br`.
 const REGISTRIES: [&[u8]; 15] = [
     b"ac", b"co", b"com", b"edu", b"go", b"gob", b"gouv", b"gov", b"mil", b"ne", b"net", b"nom",
     b"or", b"org", b"sch",
 ];
 
-/// Labels of a zone of reverse names: the network of two bytes (RFC 1035 §3.5).
+/// Labels of a zone of reverse names of IPv4: the network of two bytes. RFC 1035 §3.5.
 const REVERSE_IPV4_LABELS: usize = 4;
-/// The network of six bytes, a nibble each. RFC 3596 §2.5.
+/// Labels of a zone of reverse names of IPv6: the network of six bytes, a label for each nibble. RFC 3596 §2.5.
 const REVERSE_IPV6_LABELS: usize = 14;
 
-/// Cuts a name.
+/// Cuts a name at its zone.
 #[must_use]
 pub fn cut(name: &Name) -> Cut<'_> {
     let wire = name.wire();
@@ -60,7 +60,7 @@ pub fn cut(name: &Name) -> Cut<'_> {
     } else {
         2
     };
-    // A label alone is a name in the root: made-up ones are a flood of it.
+    // A single label counts for the root, whose zone a flood of made-up ones is aimed at.
     let at = match count {
         0 | 1 => wire.len() - 1,
         _ => usize::from(starts[count - labels.min(count)]),
@@ -72,10 +72,10 @@ pub fn cut(name: &Name) -> Cut<'_> {
 }
 
 impl Cut<'_> {
-    /// Whether what is below the zone looks like encoded data: long, with digits among its letters, and
-    /// spread over so many of them as no words are. Measured by Friedman's index of coincidence, the
-    /// chance that two of its bytes are the same: 1/15 in English, 1/16 in hexadecimal digits, 1/32 in
-    /// base32; names of people's machines have few digits or are short.
+    /// True if the labels below the zone look like encoded data: long, with digits among the letters, and with
+    /// more different characters than words have. Measured by Friedman's index of coincidence, the chance that
+    /// two of the bytes are the same: 1/15 in English, 1/16 in hexadecimal digits, 1/32 in base32; names of
+    /// machines have few digits or are short.
     #[must_use]
     pub fn looks_encoded(&self) -> bool {
         if self.below.len() < ENCODED_BYTES_MIN {

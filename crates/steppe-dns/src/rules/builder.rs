@@ -1,7 +1,7 @@
-//! Collects rules of lists, and makes the index.
+//! The builder of the index: collects rules of lists.
 //!
-//! Invariant: while it collects it takes sixteen bytes a rule and an eighth more; while it makes the index
-//! it gives these back part by part.
+//! Invariant: collecting takes sixteen bytes a rule and an eighth more; making the index frees these part by
+//! part.
 
 use crate::limits::{LISTS_MAX, RULES_MAX};
 use crate::siphash::SipKey;
@@ -12,16 +12,16 @@ use super::syntax::{LineRule, Scope};
 /// Parts that rules are sorted in, one after the other, by the upper bits of their hash.
 const PARTS: usize = 256;
 
-/// Why there is no index.
+/// The reason why an index can't be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// More rules than an index has.
+    /// More rules than an index has room for.
     #[error("more than {RULES_MAX} rules")]
     Rules,
     /// A list's number is too large.
     #[error("list number {0}, at most {LISTS_MAX} lists are allowed")]
     List(u8),
-    /// More combinations of lists than can be told apart.
+    /// More combinations of lists than an index can tell apart.
     #[error("too many combinations of lists for one name")]
     Combinations,
 }
@@ -43,12 +43,12 @@ pub struct Mark {
     depths: Depths,
 }
 
-/// A rule: its name as its hash.
+/// A rule, with the hash of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Record {
     hash: u64,
     list: u8,
-    /// Of [`Masks`]: `exact` (1), `below` (2); its verdict in the bits above.
+    /// Fields of [`Masks`] that the rule is for: `exact` (1), `below` (2); its verdict in the bits above.
     kind: u8,
 }
 
@@ -57,7 +57,7 @@ const BELOW: u8 = 2;
 const VERDICT_SHIFT: u32 = 2;
 
 impl Builder {
-    /// Collects rules for an index with this key, which is to be random and secret.
+    /// A builder of an index with this key, which has to be random and secret.
     #[must_use]
     pub fn new(key: SipKey) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Builder {
             return Err(BuildError::Rules);
         }
         let (hash, labels) = hash_name(&self.key, &rule.name);
-        // The root, and with it every name, is a rule of its own and no list's.
+        // A list is never for the root, and so for every name: that takes a rule of the configuration.
         if labels == 0 {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The rules so far, to come back to them.
+    /// A mark of the rules so far, for [`Self::return_to`].
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark {
@@ -104,7 +104,7 @@ impl Builder {
         }
     }
 
-    /// Removes the rules that were added since, and frees their memory.
+    /// Removes the rules that were added since a mark, and frees their memory.
     pub fn return_to(&mut self, mark: &Mark) {
         for (part, length) in self.parts.iter_mut().zip(&mark.lengths) {
             part.truncate(*length);
@@ -113,19 +113,19 @@ impl Builder {
         (self.count, self.depths) = (mark.count, mark.depths);
     }
 
-    /// Rules so far.
+    /// The number of rules so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// True if there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes that it takes.
+    /// Bytes that the collected rules take.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let records: usize = self.parts.iter().map(Vec::capacity).sum();

@@ -1,4 +1,4 @@
-//! The index of domain rules: which lists a name is on.
+//! The index of domain rules: from a name to the lists that it is on.
 //!
 //! ```text
 //!  starts:   4 bytes a bucket of about eight entries, by the upper bits of a name's hash
@@ -7,8 +7,8 @@
 //! ```
 //! Names themselves are not kept: with the bits that choose a bucket, 64 bits of a keyed hash are compared.
 //! Among a million rules a name that is on no list is taken for one with a probability of 10⁻¹² (eight
-//! suffixes, each against about 2²⁰ hashes of 64 bits), and nobody who does not know the key can make
-//! such a name. Lookups go from the top of the name downwards, so that each label is hashed once.
+//! suffixes, each against about 2²⁰ hashes of 64 bits), and without the key such a name can't be made on
+//! purpose. Lookups go from the top of the name downwards, so that each label is hashed once.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -25,19 +25,19 @@ pub struct ListSet(pub u64);
 /// The lists that a name is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Matches {
-    /// Lists that have a rule for it by which it has no data.
+    /// Lists that have a rule for the name by which it has no data (NODATA).
     pub no_data: ListSet,
-    /// Lists that have a rule for it.
+    /// Lists that have a rule for the name.
     pub blocked: ListSet,
-    /// Lists that have an exception for it.
+    /// Lists that have an exception for the name.
     pub allowed: ListSet,
-    /// Lists that have a rule for it that goes before exceptions.
+    /// Lists that have a rule for the name that overrides exceptions.
     pub blocked_important: ListSet,
-    /// Lists that have an exception for it that goes before those.
+    /// Lists that have an exception for the name that overrides those rules too.
     pub allowed_important: ListSet,
 }
 
-/// What the rules for one name say: those for itself, and those for names below it.
+/// The lists with rules for one name, by verdict: rules for the name itself, and rules for names below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Masks {
     pub exact: [u64; Verdict::COUNT],
@@ -54,23 +54,23 @@ pub struct Index {
     depths: Depths,
 }
 
-/// Bits of a hash that an entry has.
+/// Bits of an entry for the hash.
 const HASH_BITS: u32 = 48;
-/// Bits of an entry that name its masks.
+/// Bits of an entry for the number of its masks.
 const MASK_BITS: u32 = 64 - HASH_BITS;
-/// Masks that can be told apart.
+/// Different masks that an index can have.
 pub(super) const MASKS_MAX: usize = 1 << MASK_BITS;
 /// Entries of a bucket, as planned.
 const BUCKET_ENTRIES: usize = 8;
 
 impl ListSet {
-    /// Whether a list is in it.
+    /// True if a list is in the set.
     #[must_use]
     pub fn has(self, list: u8) -> bool {
         self.0 >> (list % 64) & 1 == 1
     }
 
-    /// Its lists, the first one first.
+    /// The lists of the set, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         (0..64).filter(move |list| self.has(*list))
     }
@@ -94,13 +94,13 @@ impl Matches {
         ListSet((usual | self.blocked_important.0) & !self.allowed_important.0)
     }
 
-    /// True where all of these lists, which it is on, say that it has no data.
+    /// True if all of `lists`, which the name is on, have it without data (NODATA).
     #[must_use]
     pub fn deny_data(&self, lists: ListSet) -> bool {
         lists.0 & (self.blocked.0 | self.blocked_important.0) == 0
     }
 
-    /// The lists that have a rule of this verdict for it.
+    /// The lists that have a rule of this verdict for the name.
     pub(crate) fn of_mut(&mut self, verdict: Verdict) -> &mut ListSet {
         match verdict {
             Verdict::NoData => &mut self.no_data,
@@ -112,12 +112,12 @@ impl Matches {
     }
 }
 
-/// The numbers of labels that names of rules have, a bit each: suffixes of other sizes are not looked for.
+/// The numbers of labels that names of rules have, a bit each: suffixes with another number are not looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Depths(u128);
 
 impl Depths {
-    /// Adds the names of so many labels.
+    /// Adds the number of labels of a name.
     pub(super) fn add(&mut self, labels: usize) {
         self.0 |= 1 << labels;
     }
@@ -126,14 +126,14 @@ impl Depths {
         self.0 >> labels & 1 == 1
     }
 
-    /// Whether there are names of more labels than these.
+    /// True if there are names of more than `labels` labels.
     pub(super) fn go_on(self, labels: usize) -> bool {
         self.0 >> labels > 1
     }
 }
 
-/// Shows each suffix of a name, the shortest first, hashed as far, with its number of labels and whether
-/// it is the whole name. Stops when `each` says so.
+/// Calls `each` with each suffix of a name, the shortest first: its hash, its number of labels, and its depth.
+/// Stops when `each` breaks.
 pub(super) fn for_each_suffix(
     key: &SipKey,
     name: &Name,
@@ -163,7 +163,7 @@ pub(super) fn for_each_suffix(
     }
 }
 
-/// Whether a suffix is the whole name.
+/// The depth of a suffix: the whole name, or a name above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     Whole,
@@ -220,31 +220,31 @@ impl Index {
         }
     }
 
-    /// Names that rules are for.
+    /// The number of names that have rules.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// True if no name has rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Bytes that an index of so many rules takes at most while it is made, its masks left aside.
+    /// Bytes that an index of so many rules takes at most while it is made, without its masks.
     #[must_use]
     pub fn bytes_max(rules: usize) -> usize {
         rules * size_of::<u64>() + (buckets(rules) + 1) * size_of::<u32>()
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the index.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.starts) + size_of_val(&*self.entries) + size_of_val(&*self.masks)
     }
 
-    /// The key of its hashes.
+    /// The key of the index's hashes.
     #[must_use]
     pub fn key(&self) -> &SipKey {
         &self.key
@@ -268,7 +268,7 @@ fn buckets(names_max: usize) -> usize {
     (names_max / BUCKET_ENTRIES).next_power_of_two()
 }
 
-/// The upper bits of a hash choose.
+/// The bucket for the upper bits of a hash.
 fn bucket_of(hash: u64, buckets: usize) -> usize {
     (((hash >> 32) * buckets as u64) >> 32) as usize
 }
@@ -285,7 +285,7 @@ pub(super) struct Filling {
 }
 
 impl Filling {
-    /// For at most so many names.
+    /// An empty index for at most `names_max` names.
     pub(super) fn new(key: SipKey, names_max: usize, depths: Depths) -> Self {
         Self {
             key,
@@ -297,7 +297,7 @@ impl Filling {
         }
     }
 
-    /// Adds a name. False: no more combinations of lists fit.
+    /// Adds a name. False if there is no room for another combination of lists.
     #[must_use]
     pub(super) fn push(&mut self, hash: u64, masks: Masks) -> bool {
         let number = match self.numbers.get(&masks) {
@@ -312,7 +312,7 @@ impl Filling {
             }
         };
         let bucket = bucket_of(hash, self.starts.len() - 1);
-        // Counts first; sums in the end.
+        // Counts of buckets, which `finish` sums up.
         self.starts[bucket + 1] += 1;
         self.entries.push(hash << MASK_BITS | u64::from(number));
         true

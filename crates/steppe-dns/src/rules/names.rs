@@ -1,6 +1,6 @@
-//! Names that rules of the configuration are for: which of them a query's name is.
+//! Names of the configuration's rules: from a query's name to the rules that have it.
 //!
-//! Names are compared by 64 bits of a keyed hash, as those of lists are.
+//! Names are compared by 64 bits of a keyed hash, as in the index of lists.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ pub(crate) struct RuleSet([u64; WORDS]);
 #[derive(Debug)]
 pub(super) struct RuleNames {
     key: SipKey,
-    /// In the order of hashes.
+    /// Names in the order of their hashes.
     entries: Box<[Entry]>,
     depths: Depths,
     /// Rules for the root alone, which has no label to hash.
@@ -45,7 +45,7 @@ impl RuleSet {
         self.0[rule / 64] >> (rule % 64) & 1 == 1
     }
 
-    /// Sixty-four rules each, the first ones first.
+    /// Words of sixty-four rules each, in ascending order.
     pub(super) fn words(&self) -> impl Iterator<Item = u64> {
         self.0.iter().copied()
     }
@@ -54,7 +54,7 @@ impl RuleSet {
         Self(std::array::from_fn(|at| self.0[at] | other.0[at]))
     }
 
-    /// Its rules, the first one first.
+    /// The rules of the set, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
         self.0.iter().enumerate().flat_map(|(at, &word)| {
             let mut left = word;

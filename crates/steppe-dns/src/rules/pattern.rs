@@ -1,8 +1,8 @@
-//! Regular expressions that names are matched by.
+//! Regular expressions that names are matched against.
 //!
 //! Invariant: matching reads each byte of a name once, allocates nothing and takes no lock: expressions are
-//! compiled to a table of states, whose size is bounded. Left out: what needs more than that, such as
-//! looking around and references back, and letters beyond ASCII, which names write in Punycode.
+//! compiled to a table of states, whose size is bounded. Non-goals: features that need more than that, such as
+//! look-around and back-references, and letters beyond ASCII, which names have in Punycode.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ pub struct NamePatterns {
     states: Arc<dense::DFA<Vec<u32>>>,
 }
 
-/// Why a text is no regular expression that names can be matched by.
+/// The reason why expressions can't be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It is none.
+    /// The syntax is invalid, or not supported.
     #[error("{0}")]
     Syntax(String),
-    /// Its table of states is too large.
+    /// The table of states is too large.
     #[error(
         "the expression needs more than {} KiB of states: split it, or use names and suffixes",
         PATTERN_BYTES_MAX >> 10
@@ -42,7 +42,7 @@ struct Text {
     len: usize,
 }
 
-/// A byte that can't be shown takes four.
+/// Bytes of a name's text: a byte that can't be printed takes four.
 const TEXT_BYTES_MAX: usize = 4 * NAME_BYTES_MAX;
 
 impl NamePatterns {
@@ -86,13 +86,13 @@ impl NamePatterns {
         })
     }
 
-    /// Whether one of them matches a name, written in lower case and without its last dot. The root is the
-    /// empty text.
+    /// True if one of the expressions matches a name, written in lower case and without its last dot. The root is
+    /// the empty text.
     #[must_use]
     pub fn is_match(&self, name: &Name) -> bool {
         let text = Text::of(name);
         let input = Input::new(&text.bytes[..text.len]).earliest(true);
-        // There is no byte at which it gives up.
+        // No byte makes the search fail: none is configured to quit.
         self.states
             .try_search_fwd(&input)
             .is_ok_and(|found| found.is_some())
@@ -111,7 +111,7 @@ impl fmt::Debug for NamePatterns {
     }
 }
 
-/// What is wrong with an expression: the last error of the chain says it.
+/// The message of an error: that of the last one in its chain of sources.
 fn reason(mut error: &dyn std::error::Error) -> String {
     while let Some(source) = error.source() {
         error = source;

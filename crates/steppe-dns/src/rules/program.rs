@@ -1,9 +1,9 @@
-//! Rules of the configuration, compiled: which of them decides, and what those before it say.
+//! Rules of the configuration, compiled: the rule that decides, and the settings of those before it.
 //!
-//! Names of all rules are in one table, so that a rule with names costs nothing for a name that is not
-//! one of them. What is left is gone through in the order of the file: rules without names, and those
-//! with a list or regular expressions. Lists are looked at once, and only when a rule that has one is
-//! reached. Whether it is time for a rule is worked out beside the workers, and a bit that they read.
+//! Names of all rules are in one table, so that a rule with names costs nothing for a name that is not one of
+//! them. The other rules are evaluated in the order of the file: rules without names, and those with a list or
+//! regular expressions. Lists are looked up once, and only when a rule that has one is reached. Schedules are
+//! evaluated outside of the workers, which read a bit for each rule.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,15 +27,15 @@ pub(crate) struct Program {
     names: RuleNames,
     /// Rules that a query may match though none of their names is its name.
     others: RuleSet,
-    /// Those of them that have no condition on names.
+    /// Rules without a condition on names.
     unnamed: RuleSet,
-    /// Those of them that have the suffix that all names have, the root.
+    /// Rules that have the root as a suffix, which all names have.
     of_all: RuleSet,
-    /// Those whose time it is not, where rules have times.
+    /// Rules that are off by their schedule. `None`: no rule has a schedule.
     off: Option<OffRules>,
 }
 
-/// Rules that do not count now, a bit each.
+/// Rules that are off now, a bit each.
 #[derive(Debug, Default)]
 struct OffRules([AtomicU64; RULES_PER_PROGRAM_MAX / 64]);
 
@@ -45,7 +45,7 @@ impl OffRules {
     }
 }
 
-/// A question, and whose it is.
+/// A question, and its client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) client: &'a Client,
@@ -54,58 +54,58 @@ pub(crate) struct Asked<'a> {
     pub(crate) rewriting: Rewriting,
 }
 
-/// Whether rules that rewrite count.
+/// The treatment of rules that rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rewriting {
     Counts,
-    /// The name is what another one was rewritten to.
+    /// Rules that rewrite are skipped: the name is the target of one already.
     Done,
 }
 
-/// What rules say of a question.
+/// The result of evaluating the rules for a question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found<'a> {
     /// `None`: no rule decides.
     pub(crate) decision: Option<Decision<'a>>,
-    /// What the rule that decides says beside, and those before it that match.
+    /// Settings of the rule that decides, and of those before it that match.
     pub(crate) settings: Settings,
 }
 
 /// The rule that decides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decision<'a> {
-    /// Its number, from 0.
+    /// Number of the rule, from 0.
     pub(crate) number: usize,
     pub(crate) action: &'a Action,
     pub(crate) why: Why,
 }
 
-/// What of a name a rule matches.
+/// The condition by which a rule matches a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Anything: it has no condition on names.
+    /// The rule has no condition on names.
     Any,
-    /// It names the name, or a suffix of it: it goes before what is known of names of special use.
+    /// The rule has the name, or a suffix of it, and so overrides special-use names.
     Name,
-    /// One of its regular expressions matches the name.
+    /// A regular expression of the rule matches the name.
     Pattern,
-    /// The name is on these of its lists.
+    /// The name is on these lists of the rule.
     Lists(ListSet),
 }
 
 impl Decision<'_> {
-    /// True where it goes before what is known of a name of special use.
+    /// True if the decision overrides the treatment of a special-use name.
     pub(crate) fn overrules_special_use(&self, qname: &Name) -> bool {
         let is_forwarded = matches!(self.action, Action::Forward(_));
         self.why == Why::Name && !(is_forwarded && is_never_forwarded(qname))
     }
 }
 
-/// The action of a rule that blocks, where all of its lists say so of a name.
+/// The action of a rule that blocks a name, if all of its lists with the name have it without data.
 static NO_DATA: Action = Action::Block(Block::NoData);
 
 impl Program {
-    /// Compiles rules. `key` is random, so that nobody makes names whose hashes meet.
+    /// Compiles rules. `key` has to be random, so that no client can choose names whose hashes collide.
     pub(crate) fn new(rules: &[Rule], key: SipKey) -> Self {
         let (mut others, mut unnamed, mut of_all) =
             (RuleSet::EMPTY, RuleSet::EMPTY, RuleSet::EMPTY);
@@ -140,12 +140,12 @@ impl Program {
         }
     }
 
-    /// Whether rules have times, so that [`Self::set_time`] is to be called.
+    /// True if rules have schedules, so that [`Self::set_time`] has to be called.
     pub(crate) fn has_times(&self) -> bool {
         self.off.is_some()
     }
 
-    /// Has those of `rules`, which it was compiled from, count whose time it is.
+    /// Turns rules on and off by their schedules. `rules` are those that the program was compiled from.
     pub(crate) fn set_time(&self, rules: &[Rule], now: Timestamp) {
         let mut off = RuleSet::EMPTY;
         for (number, rule) in rules.iter().enumerate() {
@@ -157,15 +157,15 @@ impl Program {
         self.set_off(&off);
     }
 
-    /// These rules do not count from now on; all others do.
+    /// Turns these rules off, and all others on.
     fn set_off(&self, rules: &RuleSet) {
         for (place, word) in self.off.iter().flat_map(|off| &off.0).zip(rules.words()) {
             place.store(word, Ordering::Relaxed);
         }
     }
 
-    /// The first of `rules`, which it was compiled from, that a question matches and that has an action,
-    /// and what is said by then. `lists` says which lists its name is on.
+    /// The first rule that a question matches and that has an action, and the settings up to there. `rules` are
+    /// those that the program was compiled from; `lists` returns the lists that the name is on.
     pub(crate) fn find<'a>(
         &self,
         rules: &'a [Rule],
@@ -216,7 +216,7 @@ impl Program {
 }
 
 impl Rule {
-    /// Whether it is for a question, its name left aside.
+    /// True if the rule's conditions hold for a question, those on names aside.
     fn is_for(&self, asked: Asked<'_>) -> bool {
         let is_rewrite = matches!(self.action, Some(Action::Rewrite(_)));
         if is_rewrite && asked.rewriting == Rewriting::Done {

@@ -1,21 +1,21 @@
-//! Which rules say something of a query beside what becomes of it.
+//! The rules whose settings apply to a query: cache policy, logging, rate.
 
 use crate::config::Rule;
 
-/// Which rule says each of these, by its number from 0: the first that matches and has it, as far as the
-/// one that decides. `None`: none does.
+/// For each setting, the rule that it comes from, by its number from 0: the first one that matches and has the
+/// setting, up to the one that decides. `None`: no rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// How responses are kept.
+    /// Caching of responses.
     pub cache: Option<usize>,
-    /// Whether the query is logged.
+    /// Logging of the query.
     pub log: Option<usize>,
-    /// How many such queries there may be.
+    /// Limit on the rate of queries.
     pub rate: Option<usize>,
 }
 
 impl Settings {
-    /// Notes what a rule says that no earlier one has said.
+    /// Notes the settings of a rule that no earlier rule has.
     pub(super) fn note(&mut self, number: usize, rule: &Rule) {
         let set = |place: &mut Option<usize>, is_said: bool| {
             if is_said && place.is_none() {
@@ -27,7 +27,7 @@ impl Settings {
         set(&mut self.rate, rule.rate.is_some());
     }
 
-    /// These, and those of `others` that are not among them.
+    /// These settings, and those of `others` that are missing here.
     pub(crate) fn or(self, others: Self) -> Self {
         Self {
             cache: self.cache.or(others.cache),
@@ -36,7 +36,7 @@ impl Settings {
         }
     }
 
-    /// Those of these that `others` do not have.
+    /// These settings, without those that `others` have.
     pub(crate) fn without(self, others: Self) -> Self {
         let of = |own: Option<usize>, other: Option<usize>| own.filter(|_| other.is_none());
         Self {

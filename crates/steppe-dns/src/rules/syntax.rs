@@ -1,5 +1,5 @@
-//! Lines of domain lists, in the syntax of hosts files, plain domains, AdBlock and RPZ, told apart by what
-//! stands in each line.
+//! Lines of domain lists, in the syntax of hosts files, plain domains, AdBlock and RPZ, which is recognized line by
+//! line.
 //!
 //! Sources: hosts(5); AdGuard's "DNS filtering syntax"; draft-vixie-dnsop-dns-rpz §4 (triggers by name) and
 //! §5 (actions). Non-goals: rules that depend on a client, a type or an address (`$client`, `$dnstype`,
@@ -9,18 +9,19 @@
 use crate::limits::LIST_LINE_BYTES_MAX;
 use crate::wire::Name;
 
-/// The effect of a rule: it blocks, or makes an exception. Of the rules of a list for a name, the last of these decides.
+/// The effect of a rule: it blocks, or makes an exception. Of the rules of a list for a name, the one with the last of
+/// these verdicts decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verdict {
     /// The name is on the list, and has no data where a rule blocks it: RPZ's NODATA.
     NoData,
     /// The name is on the list.
     Block,
-    /// It is not.
+    /// The name is not on the list: an exception.
     Allow,
-    /// It is: AdBlock's `$important`.
+    /// The name is on the list despite exceptions: AdBlock's `$important`.
     BlockImportant,
-    /// It is not: the same of an exception.
+    /// The name is not on the list: an exception with `$important`.
     AllowImportant,
 }
 
@@ -28,7 +29,7 @@ impl Verdict {
     /// The number of verdicts.
     pub(super) const COUNT: usize = 5;
 
-    /// True of exceptions.
+    /// True for exceptions.
     #[must_use]
     pub fn is_exception(self) -> bool {
         matches!(self, Self::Allow | Self::AllowImportant)
@@ -40,13 +41,13 @@ impl Verdict {
 pub enum Scope {
     /// The name alone.
     Exact,
-    /// The names below it alone: RFC 4592 §2.1.1 has a wildcard so.
+    /// The names below it alone, as with a wildcard of RFC 4592 §2.1.1.
     Below,
-    /// Both.
+    /// The name and the names below it.
     Suffix,
 }
 
-/// What a line with nothing but a name is for. Lists differ, and nothing in them says so.
+/// The scope of a line with nothing but a name. Lists differ in it, and do not state it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PlainScope {
     /// The name alone, as AdGuard and Pi-hole read it.
@@ -61,24 +62,24 @@ pub enum PlainScope {
 pub struct LineRule {
     /// The name, in lower case.
     pub name: Name,
-    /// Which names it is for.
+    /// Names that the rule is for.
     pub scope: Scope,
-    /// What becomes of them.
+    /// Effect on these names.
     pub verdict: Verdict,
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
-    /// Nothing: a comment, an empty line, a directive, a name of the host itself.
+    /// No rule: a comment, an empty line, a directive, a name of the host itself.
     Nothing,
     /// Rules; a line of a hosts file has up to some tens of names.
     Rules,
     /// A rule of a kind that is not supported.
     Unsupported,
-    /// The same, of which people are told: this is what it has.
+    /// A rule that is not supported and is logged, with this description.
     Refused(&'static str),
-    /// Nothing that any of the syntaxes knows, or a line of a hosts file some of whose names are none.
+    /// A line of none of the syntaxes, or a line of a hosts file with names that are invalid.
     Malformed,
 }
 
@@ -86,7 +87,7 @@ pub enum Line {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reader {
     plain: PlainScope,
-    /// Of RPZ, what relative names end in.
+    /// `$ORIGIN` of an RPZ: the suffix of absolute owner names that is not part of a trigger.
     origin: Option<Name>,
 }
 
@@ -110,7 +111,8 @@ const LOCAL_DATA: [&str; 12] = [
     "A", "AAAA", "TXT", "MX", "SRV", "PTR", "NAPTR", "CAA", "HTTPS", "SVCB", "TLSA", "DNAME",
 ];
 
-/// Modifiers of AdBlock's rules that name what a name server can't see.
+/// Modifiers of AdBlock rules that are ignored, since they concern parts of a page or of a request that DNS can't
+/// see.
 const MODIFIERS_IGNORED: [&str; 5] = ["all", "document", "third-party", "popup", "doc"];
 
 impl Reader {
@@ -123,7 +125,7 @@ impl Reader {
         }
     }
 
-    /// Reads a line, without its end, and shows its rules.
+    /// Reads a line, without its end, and calls `each` with its rules.
     pub fn line(&mut self, line: &[u8], mut each: impl FnMut(LineRule)) -> Line {
         if line.len() > LIST_LINE_BYTES_MAX {
             return Line::Malformed;
@@ -217,7 +219,7 @@ impl Reader {
         Line::Rules
     }
 
-    /// The name that an owner triggers on: without the zone's own name.
+    /// The name that an owner triggers on: without the zone's origin.
     fn trigger(&self, owner: &str) -> Option<Name> {
         let name: Name = owner.parse().ok()?;
         if !owner.ends_with('.') {
@@ -233,7 +235,7 @@ impl Reader {
     }
 }
 
-/// The action of a record of an RPZ; the error is what becomes of its line.
+/// The verdict of a record of an RPZ; the error is the kind of its line.
 fn action(rtype: &str, data: Option<&str>) -> Result<Verdict, Line> {
     let Some(data) = data else {
         return Err(Line::Malformed);
@@ -254,7 +256,7 @@ fn action(rtype: &str, data: Option<&str>) -> Result<Verdict, Line> {
     }
 }
 
-/// Names behind an address.
+/// Reads the names behind an address.
 fn hosts<'a>(names: impl Iterator<Item = &'a str>, each: &mut impl FnMut(LineRule)) -> Line {
     let (mut line, mut is_malformed) = (Line::Nothing, false);
     for name in names {
@@ -278,8 +280,8 @@ fn hosts<'a>(names: impl Iterator<Item = &'a str>, each: &mut impl FnMut(LineRul
     if is_malformed { Line::Malformed } else { line }
 }
 
-/// A name alone, maybe with a wildcard or a leading dot. Lists of domains mean the name too by a wildcard, as
-/// dnsmasq, Blocky and those who publish them do.
+/// Reads a name alone, maybe with a wildcard or a leading dot. A wildcard in lists of domains includes the name itself,
+/// as it does for dnsmasq, Blocky and the publishers of lists.
 fn plain(word: &str, plain: PlainScope, each: &mut impl FnMut(LineRule)) -> Line {
     let (name, scope) = match (word.strip_prefix("*."), word.strip_prefix('.')) {
         (Some(name), _) => (name, Scope::Suffix),
@@ -303,7 +305,7 @@ fn plain(word: &str, plain: PlainScope, each: &mut impl FnMut(LineRule)) -> Line
     Line::Rules
 }
 
-/// `||name^`, maybe with modifiers.
+/// Reads an AdBlock rule: `||name^`, maybe with modifiers.
 fn adblock(rule: &str, verdict: Verdict, mut each: impl FnMut(LineRule)) -> Line {
     let (pattern, modifiers) = rule.split_once('$').unwrap_or((rule, ""));
     let is_important = |modifier: &str| modifier == "important";
@@ -344,7 +346,7 @@ fn adblock(rule: &str, verdict: Verdict, mut each: impl FnMut(LineRule)) -> Line
 /// A name as lists have them: labels of letters, digits, `-` and `_`, or of Unicode; no address.
 fn domain(text: &str) -> Option<Name> {
     if !text.is_ascii() {
-        // No other character of ASCII than these has a letter beyond it in the same name.
+        // A name with letters beyond ASCII has no ASCII characters but these.
         let is_plain = |letter: char| {
             !letter.is_ascii() || letter.is_ascii_alphanumeric() || "-_.".contains(letter)
         };

@@ -1,7 +1,7 @@
-//! Addresses of servers that are known by name: asked for when a connection is needed, and kept by TTL.
+//! Addresses of servers that are known by name: resolved when a connection is needed, and kept for their TTL.
 //!
-//! Those who are asked are known by address, so that no question waits for itself. They are asked by TCP,
-//! where nobody forges an answer without seeing the query. When nobody answers, what was known goes on.
+//! The resolvers are known by address, so that no question waits for itself. They are asked over TCP, where an
+//! answer can't be forged without seeing the query. If none of them answers, the known addresses stay in use.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -27,22 +27,22 @@ use crate::wire::{
 #[derive(Debug, Default)]
 pub(super) struct KnownAddresses {
     known: RefCell<Vec<IpAddr>>,
-    /// Until when they are not asked for again.
+    /// Time until which the addresses are not resolved again.
     until: Cell<Option<Instant>>,
-    /// Which is next.
+    /// Turn of the next address; the count wraps.
     turn: Cell<usize>,
 }
 
-/// A server whose address is wanted.
+/// A server whose address is to be resolved.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sought<'a> {
     pub(super) server: &'a config::Server,
-    /// Who is asked.
+    /// Resolvers that are asked.
     pub(super) bootstrap: &'a [SocketAddr],
     pub(super) known: &'a KnownAddresses,
 }
 
-/// What a lookup has found.
+/// The result of a lookup.
 #[derive(Debug, Default)]
 struct Found {
     addresses: Vec<IpAddr>,
@@ -50,7 +50,7 @@ struct Found {
 }
 
 impl KnownAddresses {
-    /// The next connection goes to another one.
+    /// Makes the next connection go to another address.
     pub(super) fn pass_over(&self) {
         self.turn.set(self.turn.get().wrapping_add(1));
     }
@@ -70,10 +70,10 @@ impl KnownAddresses {
 }
 
 impl Sought<'_> {
-    /// Where to connect to. `id` is the first message's, where it is asked for.
+    /// The address to connect to. `id` is that of the first message, if the address has to be resolved.
     ///
     /// # Errors
-    /// When nobody knows.
+    /// No address is known.
     pub(super) async fn address(&self, id: u16, now: Instant) -> io::Result<SocketAddr> {
         let (host, port) = match &self.server.address {
             ServerAddress::Ip(address) => return Ok(*address),
@@ -95,7 +95,7 @@ impl Sought<'_> {
     }
 }
 
-/// Asks one after the other, until one has an address.
+/// Asks resolvers one after the other, until one has an address.
 async fn look_up(host: &str, servers: &[SocketAddr], id: u16) -> io::Result<Found> {
     let name: Name = host.parse().map_err(io::Error::other)?;
     let mut failure = io::Error::other("this host name needs `bootstrap`");
@@ -135,7 +135,7 @@ fn framed_query(question: Question<'_>, id: u16) -> io::Result<Vec<u8>> {
     let query = UpstreamQuery {
         question,
         flags: Flags(Flags::RD),
-        // Nothing of it is needed, and home routers do not know it.
+        // EDNS is not needed here, and home routers may not support it.
         edns_flags: None,
         subnet: None,
         cookie: None,

@@ -1,6 +1,6 @@
-//! Who asks from within the process, and waits.
+//! Queries from within the process that wait for a response.
 //!
-//! Invariant: who asks has one place for its response, which is charged until it is taken.
+//! Invariant: each query has one place for its response, and the response is charged as long as it exists.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,14 +11,14 @@ use steppe_mem::Reservation;
 
 use crate::client::Client;
 
-/// Those that wait for a response, by number.
+/// The queries that wait for a response, by number.
 #[derive(Debug, Default)]
 pub(super) struct Askers {
     waiting: HashMap<u64, Rc<Place>>,
     next: u64,
 }
 
-/// Who waits, and what for.
+/// The place of a query's response.
 #[derive(Debug)]
 pub(super) struct Place {
     client: Client,
@@ -26,24 +26,24 @@ pub(super) struct Place {
     waker: RefCell<Option<Waker>>,
 }
 
-/// What became of a query.
+/// The state of a response.
 #[derive(Debug, Default)]
 pub(super) enum Response {
     #[default]
     Awaited,
-    /// The bytes, and what they are charged to.
+    /// The bytes of the response, and their reservation.
     There(Vec<u8>, Reservation),
-    /// There will be none.
+    /// No response comes, for this reason.
     Never(Unanswered),
 }
 
-/// Why there is no response to a query from within the process.
+/// The reason why a query from within the process gets no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// It is none that anybody would answer.
+    /// The bytes are not a query that can be answered.
     #[error("not a DNS query")]
     NoQuery,
-    /// There is no memory, or the forwarder has ended.
+    /// The budget has no room, or the forwarder has ended.
     #[error("not available")]
     Unavailable,
 }
@@ -61,19 +61,19 @@ impl Askers {
         (number, place)
     }
 
-    /// Nobody waits for it any more.
+    /// Removes a query whose response is no longer waited for.
     pub(super) fn remove(&mut self, number: u64) {
         self.waiting.remove(&number);
     }
 
-    /// Who waits by this number. `None`: nobody does any more.
+    /// The place of the query of this number. `None`: its response is no longer waited for.
     pub(super) fn get(&self, number: u64) -> Option<&Rc<Place>> {
         self.waiting.get(&number)
     }
 }
 
 impl Place {
-    /// Whose query it is.
+    /// The client of the query.
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
@@ -86,7 +86,7 @@ impl Place {
         }
     }
 
-    /// What has come. Whoever waits on is woken by `waker`.
+    /// Takes the response. If it has not come yet, `waker` is woken when it does.
     pub(super) fn take(&self, waker: &Waker) -> Response {
         let response = self.response.take();
         if matches!(response, Response::Awaited) {
@@ -97,7 +97,7 @@ impl Place {
 }
 
 impl Drop for Askers {
-    /// Nobody answers any more.
+    /// Ends all waits: the forwarder answers no more.
     fn drop(&mut self) {
         for place in self.waiting.values() {
             place.respond(Response::Never(Unanswered::Unavailable));

@@ -1,4 +1,4 @@
-//! Asking servers: which is next, and on what its query goes.
+//! Asking servers: the choice of the next server, and of the socket or connection for its query.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -24,12 +24,12 @@ use crate::limits::{
 };
 use crate::wire::{ExtendedError, Flags, Opt, Padding, Question, Rcode, UpstreamQuery};
 
-/// Which server may be asked next.
+/// The servers that may be asked next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
-    /// One that is not being asked.
+    /// Servers without a query that is out.
     Another,
-    /// One that is, too: a datagram may be lost.
+    /// Servers with a query that is out too, since a datagram may be lost.
     Again,
 }
 
@@ -75,7 +75,7 @@ impl WorkerState {
         }
     }
 
-    /// Asks the next server; the exchange fails where none is left.
+    /// Asks the next server; the exchange fails if none is left, and no query is out.
     pub(super) fn ask_next(&mut self, place: u32, which: Which, now: Instant) {
         while self.exchanges.get(place).is_some() {
             let Some((server, next)) = self.next_server(place, which, now) else {
@@ -96,7 +96,8 @@ impl WorkerState {
         }
     }
 
-    /// Asks a server again that did not understand a query, without EDNS. False: that is of no use.
+    /// Asks a server that did not understand a query again, without EDNS. False: it was asked so already, or is
+    /// expected to support EDNS.
     pub(super) fn ask_without_edns(&mut self, at: (u32, usize), now: Instant) -> bool {
         let Some(exchange) = self.exchanges.get_mut(at.0) else {
             return false;
@@ -109,7 +110,8 @@ impl WorkerState {
         true
     }
 
-    /// Asks a server again that has lost the case of a name, in lower case. False: it has not, or was asked so.
+    /// Asks a server that has changed the case of a name again, in lower case. False: it has not changed it, or
+    /// was asked so already.
     pub(super) fn ask_in_lower_case(&mut self, at: (u32, usize), now: Instant) -> bool {
         let exchange = self.exchanges.get_mut(at.0);
         let is_due = exchange.is_some_and(|exchange| exchange.drop_case(at.1));
@@ -125,7 +127,8 @@ impl WorkerState {
         }
     }
 
-    /// A query to a server came to nothing. It has failed the exchange, unless another query to it is out.
+    /// Notes that a query to a server was lost. The server has failed the exchange, unless another query to it is
+    /// out.
     pub(super) fn query_lost(
         &mut self,
         (place, server): (u32, usize),
@@ -144,7 +147,7 @@ impl WorkerState {
         self.note_failure(place, server, (Rcode::SERVFAIL, reason));
     }
 
-    /// The next server that has not failed the exchange, and the place in its order that follows.
+    /// The next server that has not failed the exchange, and the index in the exchange's order that follows.
     fn next_server(&self, place: u32, which: Which, now: Instant) -> Option<(usize, usize)> {
         let exchange = self.exchanges.get(place)?;
         let servers = exchange.upstream.servers.len();
@@ -163,7 +166,7 @@ impl WorkerState {
         })
     }
 
-    /// No server is left to be asked: those that were are waited for.
+    /// Waits for the servers that were asked, when none is left to ask; fails the exchange if there are none.
     fn none_left(&mut self, place: u32, which: Which, now: Instant) {
         let Some(exchange) = self.exchanges.get_mut(place) else {
             return;
@@ -181,7 +184,7 @@ impl WorkerState {
         self.attempts.set_due(exchange.id, exchange.due());
     }
 
-    /// Asks a server, by a datagram unless it is to be a stream.
+    /// Asks a server over its transport, or over TCP in place of UDP if the exchange has it asked by stream.
     pub(super) fn ask(&mut self, place: u32, server: usize, now: Instant) -> Result<(), NotSent> {
         let exchange = self.exchanges.get_mut(place).ok_or(NotSent)?;
         exchange.apply_fallbacks(server, &self.attempts, now);
@@ -197,7 +200,7 @@ impl WorkerState {
         };
         let (carrier, case) = match transport {
             Transport::Udp => (self.socket_to(asked, now)?, case),
-            // Nobody guesses there.
+            // On a stream, a response can't be forged by guessing.
             Transport::Tcp | Transport::Tls | Transport::Https => {
                 (self.stream_to(asked, now)?, Case::Lower)
             }
@@ -252,7 +255,7 @@ impl WorkerState {
         let carrier = self.carriers.get_mut(carrier).ok_or(NotSent)?;
         carrier.queries = carrier.queries.saturating_add(1);
         let is_sent = len.is_ok_and(|len| match &carrier.means {
-            // What has no room in the socket's buffer is lost, and asked again.
+            // A datagram without room in the socket's buffer is lost, and sent again later.
             Means::Datagrams(socket) => match send_connected(socket, &bytes[..len]) {
                 Ok(()) => true,
                 Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
@@ -266,7 +269,7 @@ impl WorkerState {
         Ok(())
     }
 
-    /// A socket to a server, at random among those that it has.
+    /// A socket to a server, at random among its sockets, of which some may have to be opened.
     fn socket_to(&mut self, server: &Rc<Server>, now: Instant) -> Result<u32, NotSent> {
         let at = self.rng.random_range(0..SOCKETS_PER_SERVER);
         let known = server.sockets.borrow().get(at).copied();
@@ -292,7 +295,7 @@ impl WorkerState {
                 self.retire(number);
                 Ok(fresh)
             }
-            // The old one is better than none.
+            // The old socket is better than none.
             Err(NotSent) => Ok(number),
         }
     }
@@ -313,7 +316,7 @@ impl WorkerState {
         Ok(number)
     }
 
-    /// No query goes on a carrier any more; it is closed when it has no response left to wait for.
+    /// Retires a carrier: no further query goes on it, and it is closed when no response is awaited on it.
     pub(super) fn retire(&mut self, number: u32) {
         if self.attempts.attempts_on(number) == 0 {
             self.carriers.remove(number);
@@ -338,7 +341,7 @@ impl WorkerState {
         }
     }
 
-    /// Notes what a server's failure means for an exchange.
+    /// Notes that a server has failed an exchange, and the failure for clients if it is the first one.
     pub(super) fn note_failure(&mut self, place: u32, server: usize, what: (Rcode, Reason)) {
         if let Some(exchange) = self.exchanges.get_mut(place) {
             exchange.failed |= 1 << server;
@@ -346,7 +349,7 @@ impl WorkerState {
         }
     }
 
-    /// A server has not answered, or nothing that can be used.
+    /// Counts that a server has not answered. After some times in a row, it is down.
     pub(super) fn server_failed(&mut self, place: u32, server: usize, now: Instant) {
         self.metrics.upstream_failures.increment();
         let random = self.rng.next_u32();
@@ -354,7 +357,7 @@ impl WorkerState {
             return;
         };
         let server = &exchange.upstream.servers[server];
-        // Nobody waits for what a probe asks: it puts nothing off.
+        // A probe that fails does not prolong the time for which its server rests.
         if exchange.purpose != Purpose::Probe && server.failed(now, random) == Health::Down {
             let upstream = exchange.upstream.config.name.as_str();
             tracing::warn!(upstream, server = %server.config, "DNS server does not respond");
@@ -362,5 +365,5 @@ impl WorkerState {
     }
 }
 
-/// Why a server was not even asked.
+/// The reason of a failure when no query could be sent.
 const NOT_REACHED: Reason = Some((ExtendedError::NETWORK_ERROR, ""));

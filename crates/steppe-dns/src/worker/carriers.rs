@@ -1,7 +1,7 @@
-//! What queries go to servers on: sockets at random ports, and connections. Each has a number, which the
-//! table of attempts knows it by.
+//! The carriers of queries to servers: UDP sockets at random ports, and connections. Each has a number, by which
+//! the table of attempts refers to it.
 //!
-//! Invariant: a number is free again only when no query is out on what had it, and nobody reads it.
+//! Invariant: a number is free again only when no query is out on its carrier, and its reader has ended.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use super::queue::StreamQueue;
 use super::server::Server;
 use crate::limits::{QUERIES_PER_SOCKET_MAX, SOCKET_TIME_MAX};
 
-/// A socket, or a connection.
+/// A UDP socket or a connection to a server.
 #[derive(Debug)]
 pub(super) struct Carrier {
     pub(super) server: Rc<Server>,
@@ -21,7 +21,7 @@ pub(super) struct Carrier {
     pub(super) queries: u16,
     pub(super) stage: Stage,
     opened_at: Instant,
-    /// Its reader, which ends with it.
+    /// The task that reads the carrier, which ends with it.
     reader: Option<AbortHandle>,
 }
 
@@ -31,15 +31,15 @@ pub(super) enum Means {
     Stream(Rc<StreamQueue>),
 }
 
-/// Whether further queries go on it.
+/// The stage of a carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     InUse,
-    /// Responses are waited for.
+    /// No further query goes on it; responses are awaited.
     Retired,
 }
 
-/// All of a worker.
+/// All carriers of a worker, by number.
 #[derive(Debug)]
 pub(super) struct Carriers {
     places: Box<[Option<Carrier>]>,
@@ -58,7 +58,7 @@ impl Carrier {
         }
     }
 
-    /// Whether it has been in use for long enough.
+    /// True if it is a UDP socket that has been in use for long enough.
     pub(super) fn is_worn(&self, now: Instant) -> bool {
         let is_datagrams = matches!(self.means, Means::Datagrams(_));
         let is_old = now.saturating_duration_since(self.opened_at) >= SOCKET_TIME_MAX;
@@ -75,7 +75,7 @@ impl Drop for Carrier {
 }
 
 impl Carriers {
-    /// Bytes of a carrier, without what the runtime and the system have of it.
+    /// Bytes of a carrier, without those of the runtime and the kernel.
     pub(super) const BYTES_EACH: usize = size_of::<Option<Carrier>>() + 4;
 
     pub(super) fn new(count: u32) -> Self {
@@ -85,14 +85,14 @@ impl Carriers {
         }
     }
 
-    /// Adds one. `None`: there is no room.
+    /// Adds a carrier, and returns its number. `None`: there is no room.
     pub(super) fn insert(&mut self, carrier: Carrier) -> Option<u32> {
         let number = self.free.pop()?;
         self.places[number as usize] = Some(carrier);
         Some(number)
     }
 
-    /// Says who reads it.
+    /// Sets the task that reads a carrier.
     pub(super) fn set_reader(&mut self, number: u32, reader: AbortHandle) {
         if let Some(carrier) = self.get_mut(number) {
             carrier.reader = Some(reader);
@@ -117,7 +117,7 @@ impl Carriers {
         self.free.len() == self.places.len()
     }
 
-    /// Whether there is plenty of room.
+    /// True if more than a quarter of the numbers are free.
     pub(super) fn has_room(&self) -> bool {
         self.free.len() > self.places.len() / 4
     }

@@ -4,7 +4,7 @@ use steppe_mem::{OverBudget, Reservation};
 
 use crate::limits::OUT_BYTES_KEPT;
 
-/// Adds a message, its length before it (RFC 1035 §4.2.2). What `bytes` grows beyond [`OUT_BYTES_KEPT`] is added to
+/// Adds a message, its length before it (RFC 1035 §4.2.2). Growth of `bytes` beyond [`OUT_BYTES_KEPT`] is added to
 /// `charge`.
 pub(super) fn push(
     bytes: &mut Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) fn push(
     Ok(())
 }
 
-/// Removes all of them, and gives back what was added to `charge` for them.
+/// Removes all messages, and releases the part of `charge` that was added for them.
 pub(super) fn clear(bytes: &mut Vec<u8>, charge: &mut Reservation) {
     let beyond = bytes.capacity().saturating_sub(OUT_BYTES_KEPT);
     bytes.clear();

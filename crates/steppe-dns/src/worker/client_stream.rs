@@ -1,9 +1,9 @@
-//! What goes on on a client's connection: queries are pipelined and answered in any order. RFC 7766.
+//! The task of a client's connection: queries are pipelined and answered in any order. RFC 7766.
 //!
-//! Invariant: a connection holds a bounded number of questions, and what its client does not read stops
-//! it from being read; all of it is charged. One that neither asks nor reads is closed, and one that
-//! waits for a question holds no buffer. A client that ends its side has left: answers that are there are
-//! still written, others are not waited for.
+//! Invariant: a connection holds a bounded number of questions, and is not read while its client leaves too
+//! many responses unread; all of it is charged. A connection whose client neither asks nor reads is closed, and
+//! one that waits for a question holds no buffer. A client that closes its side has left: responses that are
+//! ready are still written, others are not waited for.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -29,18 +29,18 @@ pub(super) struct ClientStream {
     pub(super) number: u64,
     pub(super) connection: Rc<Connection>,
     pub(super) deadline: Deadline,
-    /// What is read is charged to it.
+    /// Lease that bytes are charged to when they are read.
     pub(super) lease: Lease,
 }
 
-/// What a read came to.
+/// The result of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filled {
     /// There is a whole message.
     Message,
     /// The client has closed its side.
     End,
-    /// Nothing came for too long, or too little.
+    /// No whole message came in time.
     Idle,
 }
 
@@ -66,12 +66,12 @@ impl ClientStream {
             ended
         };
         tokio::try_join!(read, self.write(&transport)).inspect_err(|error| self.note(error))?;
-        // Over TLS an end that nobody announces looks like a cut.
+        // Over TLS, an end without `close_notify` looks like a truncation.
         let end = poll_fn(|cx| transport.borrow_mut().poll_shutdown(cx));
         timeout(CLIENT_WRITE_STALL, end).await?
     }
 
-    /// Reads queries until the client ends, or is to.
+    /// Reads queries until the client closes its side, or has been idle for too long.
     #[expect(
         clippy::disallowed_methods,
         reason = "a connection begins to idle, and idles on while it waits for answers"
@@ -89,7 +89,7 @@ impl ClientStream {
             match filled.await? {
                 Filled::Message => {}
                 Filled::End => return self.left(),
-                // It waits for answers, and may then ask more.
+                // The client waits for answers, and may then ask more.
                 Filled::Idle if connection.waiting.get() > 0 => {
                     self.deadline.set(Instant::now(), CLIENT_IDLE_TIME);
                     continue;
@@ -97,7 +97,7 @@ impl ClientStream {
                 Filled::Idle => return Ok(()),
             }
             if !connection.can_ask() {
-                // Nothing is read meanwhile: its end is behind bytes that wait.
+                // Nothing is read meanwhile, and the client's end may be behind bytes that were not read.
                 let closed = poll_fn(|cx| transport.borrow_mut().poll_closed(cx));
                 tokio::select! {
                     biased;
@@ -120,10 +120,10 @@ impl ClientStream {
         }
     }
 
-    /// The client has ended its side, or reset the connection.
+    /// Ends reading: the client has closed its side, or reset the connection.
     ///
     /// # Errors
-    /// Where it waited for answers.
+    /// The client waited for answers.
     fn left(&self) -> io::Result<()> {
         match self.connection.waiting.get() {
             0 => Ok(()),
@@ -172,7 +172,7 @@ impl ClientStream {
         Ok(())
     }
 
-    /// Reads until there is a message.
+    /// Reads until there is a whole message.
     fn poll_message(
         &self,
         cx: &mut Context<'_>,
@@ -201,7 +201,7 @@ impl ClientStream {
         }
     }
 
-    /// Writes responses until there will be none any more.
+    /// Writes responses until no more can come.
     async fn write(&self, transport: &RefCell<Transport>) -> io::Result<()> {
         let connection = &*self.connection;
         let mut bytes = Vec::new();
@@ -224,7 +224,7 @@ impl ClientStream {
             let write =
                 poll_fn(|cx| poll_write_all(cx, &mut transport.borrow_mut(), &bytes, &mut written));
             timeout(CLIENT_WRITE_STALL, write).await??;
-            // What is kept for the next response is what every connection is charged with.
+            // The buffer that is kept for the next response is part of every connection's charge.
             charged::clear(&mut bytes, &mut connection.charge.borrow_mut());
             connection.changed.notify_waiters();
         }

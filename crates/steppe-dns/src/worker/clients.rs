@@ -1,7 +1,7 @@
 //! Clients that wait for the answer of a question in flight.
 //!
-//! Invariant: a place is given up when its question ends, and only then, so that a number names one
-//! client. A client that was answered before, or went, leaves a place that nobody waits in.
+//! Invariant: a place is given up when its question ends, and only then, so that a number refers to one
+//! client. The place of a client that was answered earlier, or has disconnected, stays taken until then.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ use crate::limits::CLIENT_QUERY_BYTES_MAX;
 
 const NONE: u32 = u32::MAX;
 
-/// Where a response goes.
+/// The destination of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {
     /// A datagram from the listener of this number.
@@ -22,7 +22,7 @@ pub(super) enum Destination {
     },
     /// The connection of this number.
     Stream { connection: u64, protocol: Protocol },
-    /// Who asked by this number within the process.
+    /// The query of this number from within the process.
     InProcess { asker: u64 },
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Destination {
 #[derive(Debug)]
 pub(super) struct Clients {
     slots: Box<[Slot]>,
-    /// Of all slots, one after the other. Zeros at first, which are no memory yet.
+    /// Queries of all slots, one after the other. Zeros at first, whose pages are not resident.
     queries: Box<[u8]>,
     free: u32,
     waiting: usize,
@@ -49,9 +49,9 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Waited<'a> {
     pub(super) destination: Destination,
-    /// Which name its answer is of.
+    /// Name that the answer is for.
     pub(super) name: AnswerName,
-    /// Its query.
+    /// Query of the client.
     pub(super) query: &'a [u8],
 }
 
@@ -85,7 +85,7 @@ impl Clients {
         }
     }
 
-    /// Lets a client wait. `None`: there is no room, or its query is too long.
+    /// Lets a client wait, and returns its number. `None`: there is no room, or its query is too long.
     pub(super) fn park(
         &mut self,
         query: &[u8],
@@ -106,7 +106,7 @@ impl Clients {
         Some(u64::from(slot.generation) << 32 | u64::from(index))
     }
 
-    /// The client of this number. `None`: nobody waits there.
+    /// The client of this number. `None`: its place was given up.
     pub(super) fn waited(&self, token: u64) -> Option<Waited<'_>> {
         let index = Self::index(token);
         let slot = self.slots.get(index)?;
@@ -138,12 +138,12 @@ impl Clients {
         self.waiting -= 1;
     }
 
-    /// How many wait.
+    /// The number of clients that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Whether clients of a listener wait.
+    /// True if clients of the UDP listener of this number wait.
     pub(super) fn wait_for(&self, number: u32) -> bool {
         let mut waiting = self.slots.iter().filter_map(|slot| slot.destination);
         waiting.any(|destination| {

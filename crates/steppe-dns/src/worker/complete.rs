@@ -1,4 +1,4 @@
-//! The end of a question: everybody who waits for it is answered, on whatever worker.
+//! The end of a question: all clients that wait for it are answered, on any worker.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::wakes::{SharedAnswer, Wake};
 use crate::wire::{ClientQuery, Question};
 
 impl WorkerState {
-    /// Answers who waits by a ticket. The answer's body, if it has one, lies in `body`.
+    /// Answers the clients that wait by a ticket. The answer's body, if it has one, is in `body`.
     pub(super) fn complete(&mut self, ticket: Ticket, answer: Answer) {
         let mut woken = std::mem::take(&mut self.woken);
         let shared = Arc::clone(&self.shared);
-        // A lock is held meanwhile, so nothing is written there.
+        // The coalescer holds a lock meanwhile, so responses are written afterwards.
         shared
             .coalescer()
             .complete(ticket, |waiter| woken.push(waiter));
@@ -66,7 +66,7 @@ impl WorkerState {
         let blocked = client.filter(|_| is_body).and_then(|client| {
             snapshot.blocked_alias(&client, answer.name.rewriting(), answer.bytes)
         });
-        // It could be read before it was left waiting, and there is room for any answer. One whose
+        // The query could be parsed before it had to wait, and there is room for any answer. A client whose
         // connection has ended needs none.
         let query = ClientQuery::parse(waited.query).ok();
         let written = query.zip(client).and_then(|(query, client)| {

@@ -1,4 +1,4 @@
-//! A connection to a server, as the tasks know it that use it.
+//! The state that the task of a connection to a server has.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -11,21 +11,21 @@ use super::server::Server;
 use super::state::{WorkerState, turn};
 use crate::config::Transport;
 
-/// A connection as its task knows it.
+/// A connection to a server, for its task.
 #[derive(Debug, Clone)]
 pub(super) struct Connecting {
     pub(super) state: Weak<RefCell<WorkerState>>,
     pub(super) server: Rc<Server>,
     pub(super) queue: Rc<StreamQueue>,
     pub(super) lease: Lease,
-    /// Of its carrier.
+    /// Number of its carrier.
     pub(super) number: u32,
-    /// Of a message, if its server's address has to be asked for.
+    /// Id of the first message that resolves the server's address, if that is necessary.
     pub(super) id: u16,
 }
 
 impl Connecting {
-    /// Takes the messages that are complete; says how many bytes they are.
+    /// Handles the messages that are complete, and returns the number of their bytes.
     pub(super) fn hear(&self, bytes: &[u8]) -> usize {
         if message_in(bytes).is_none() {
             return 0;
@@ -40,24 +40,24 @@ impl Connecting {
         taken
     }
 
-    /// A query has come to nothing, and the connection goes on.
+    /// Handles a query that has failed, while the connection goes on.
     pub(super) fn failed(&self, id: u16) {
         self.answered(|state, now| state.query_failed(self.number, id, now));
     }
 
-    /// The server has not processed a query, which is sent again.
+    /// Handles a query that the server has not processed, which is sent again.
     pub(super) fn refused(&self, id: u16) {
         self.answered(|state, now| state.query_refused(self.number, id, now));
     }
 
-    /// The connection takes no further query.
+    /// Retires the connection, which takes no further query.
     pub(super) fn leaves(&self) {
         if let Some(state) = self.state.upgrade() {
             turn(&state, |state, _| state.replace(self.number));
         }
     }
 
-    /// Something has come back.
+    /// Handles a response with `run`, and notes that the connection has answered.
     pub(super) fn answered(&self, run: impl FnOnce(&mut WorkerState, Instant)) {
         if self.queue.answered() {
             self.server.connected();

@@ -1,4 +1,4 @@
-//! A client's connection, as those see it who answer.
+//! A client's connection, as its task and the code that answers share it.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -11,17 +11,17 @@ use crate::client::Client;
 use crate::config::Protocol;
 use crate::limits::{QUERIES_PER_CONNECTION_MAX, RESPONSE_BYTES_WAITING_MAX};
 
-/// Whose a connection is.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Peer {
     pub(super) client: Client,
-    /// What is spoken.
+    /// Protocol of the connection.
     pub(super) protocol: Protocol,
-    /// The address that it has connected to.
+    /// Local address that the client has connected to.
     pub(super) local: Option<IpAddr>,
 }
 
-/// A client's connection, as those see it who answer.
+/// The state of a client's connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: Peer,
@@ -30,20 +30,20 @@ pub(super) struct Connection {
     pub(super) charge: RefCell<Reservation>,
     /// Questions that wait for their answer.
     pub(super) waiting: Cell<u16>,
-    /// How many it has had; the count wraps.
+    /// Questions that have come so far; the count wraps.
     pub(super) asked: Cell<u32>,
     pub(super) stage: Cell<Stage>,
-    /// There is something to write, or room to read.
+    /// Notified when there is something to write, or room to read.
     pub(super) changed: Notify,
 }
 
-/// What a connection is good for.
+/// The stage of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Open,
-    /// No query comes any more; what waits is answered.
+    /// No further query is read; questions that wait are answered.
     Ends,
-    /// There is no memory for a response: the client has to ask again elsewhere.
+    /// The budget has no room for a response: the client has to ask again on another connection.
     Broken,
 }
 
@@ -69,13 +69,13 @@ impl Connection {
         self.changed.notify_waiters();
     }
 
-    /// A question has come.
+    /// Counts a question that has come.
     pub(super) fn begin_question(&self) {
         self.waiting.set(self.waiting.get() + 1);
         self.asked.set(self.asked.get().wrapping_add(1));
     }
 
-    /// One of the questions that wait is answered.
+    /// Counts that one of the questions that wait is answered.
     pub(super) fn answered(&self) {
         self.waiting.set(self.waiting.get().saturating_sub(1));
     }
@@ -85,7 +85,7 @@ impl Connection {
             && self.out.borrow().len() < RESPONSE_BYTES_WAITING_MAX
     }
 
-    /// Waits until `is_so`, of which [`Self::changed`] tells.
+    /// Waits until `is_so` holds, which is checked after each notification of [`Self::changed`].
     pub(super) async fn until(&self, is_so: impl Fn(&Self) -> bool) {
         loop {
             let changed = self.changed.notified();

@@ -1,8 +1,8 @@
 //! Clients' connections of a worker, by number.
 //!
-//! Invariant: there are [`CONNECTIONS_PER_WORKER_MAX`] at most. Where there is no room for another, one
-//! that waits for nothing gives way: the one that has asked nothing for the longest time, as far as a
-//! queue with second chances tells (CLOCK), which costs a query nothing.
+//! Invariant: there are [`CONNECTIONS_PER_WORKER_MAX`] at most. If there is no room for another, one without
+//! questions that wait is closed: the one that has asked nothing for the longest time, as approximated by a
+//! queue with second chances (CLOCK), which costs a query nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -10,30 +10,31 @@ use std::rc::Rc;
 use super::connection::{Connection, Stage};
 use crate::limits::CONNECTIONS_PER_WORKER_MAX;
 
-/// See the module.
+/// The client connections of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     open: HashMap<u64, Rc<Connection>>,
-    /// Each that is open once, with how often it had asked when it was looked at last.
+    /// Each open connection once, with its count of questions when it was last looked at; and some that have
+    /// ended.
     order: VecDeque<(u64, u32)>,
     next: u64,
 }
 
-/// A connection found no room: all others wait for answers.
+/// The error that there is no room for a connection: all others wait for answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
-/// What became of the others when a connection was added.
+/// The effect of an added connection on the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Added {
     /// There was room.
     Beside,
-    /// An idle one gave way.
+    /// An idle connection was closed to make room.
     InPlace,
 }
 
 impl Connections {
-    /// Adds one, and says its number.
+    /// Adds a connection, and returns its number.
     pub(super) fn insert(&mut self, connection: &Rc<Connection>) -> Result<(u64, Added), NoRoom> {
         self.insert_within(connection, CONNECTIONS_PER_WORKER_MAX)
     }
@@ -59,11 +60,11 @@ impl Connections {
         self.open.get(&number)
     }
 
-    /// Forgets one that has ended.
+    /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, number: u64) {
         self.open.remove(&number);
         let open = &self.open;
-        // Those that have ended leave the queue once they are most of it.
+        // Connections that have ended are removed from the queue once they are most of it.
         if self.order.len() > 2 * open.len() + 64 {
             self.order.retain(|(number, _)| open.contains_key(number));
         }
@@ -73,7 +74,7 @@ impl Connections {
         self.open.is_empty()
     }
 
-    /// How many are open.
+    /// The number of open connections.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.open.len()
@@ -95,7 +96,7 @@ impl Connections {
             self.open.remove(&number);
             return Some(());
         }
-        // All have asked since they were looked at last: of those that wait for nothing now, the first.
+        // All have asked since they were last looked at: the first one without questions that wait is closed.
         let is_idle = |(number, _): &(u64, u32)| {
             let connection = self.open.get(number);
             connection.is_some_and(|connection| connection.waiting.get() == 0)
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(connections.len(), 3);
         let stages = all.each_ref().map(|one| one.stage.get());
         assert_eq!(stages, [Stage::Open, Stage::Open, Stage::Ends]);
-        // What has asked since is kept before what came and asked nothing.
+        // A connection that has asked since is kept rather than one that came later and asked nothing.
         ask(&all[0]);
         let last = connection();
         let added = connections.insert_within(&last, 3).expect("one is idle");

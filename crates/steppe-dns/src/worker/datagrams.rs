@@ -14,11 +14,11 @@ use crate::client::Client;
 use crate::config::Transport;
 use crate::limits::{DATAGRAMS_PER_BATCH, READS_PER_TURN_MAX, UDP_PAYLOAD_BYTES};
 
-/// Answers what comes to a listener, until it is aborted.
+/// Answers the datagrams that come to a listener, until the task is aborted.
 pub(super) async fn serve_datagrams(state: Handle, listener: Rc<DatagramListener>, number: u32) {
     let mut batch = DatagramBatch::new(DATAGRAMS_PER_BATCH, UDP_PAYLOAD_BYTES);
     loop {
-        // What the network says of a response is no reason to stop.
+        // An error may be an ICMP message about a response, which is no reason to stop.
         if batch.receive(&listener.socket).await.is_ok() {
             answer(&state, &batch, number);
         } else {
@@ -27,7 +27,7 @@ pub(super) async fn serve_datagrams(state: Handle, listener: Rc<DatagramListener
     }
 }
 
-/// Answers what a listener that is about to close has been sent.
+/// Answers the datagrams that are queued at a listener that is about to close.
 pub(super) fn serve_rest(state: &Handle, listener: &DatagramListener, number: u32) {
     let mut batch = DatagramBatch::new(DATAGRAMS_PER_BATCH, UDP_PAYLOAD_BYTES);
     for _ in 0..READS_PER_TURN_MAX {
@@ -40,7 +40,7 @@ pub(super) fn serve_rest(state: &Handle, listener: &DatagramListener, number: u3
 
 fn answer(state: &Handle, batch: &DatagramBatch, number: u32) {
     turn(state, |state, now| {
-        // One that was cut is malformed, and gets FORMERR.
+        // A datagram that was truncated is malformed, and gets FORMERR.
         for datagram in batch.iter() {
             let destination = Destination::Datagram {
                 listener: number,
@@ -77,7 +77,7 @@ pub(super) async fn read_server(
                 match received {
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                    // Nobody listens there, or there is no way there.
+                    // The server's port is closed, or there is no route to it.
                     Err(error) => {
                         tracing::debug!(%error, "DNS server unreachable");
                         state.carrier_failed(number, now);

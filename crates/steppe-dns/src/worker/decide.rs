@@ -29,27 +29,27 @@ use crate::wire::{
     Rejection, Reply, Rtype, write_rejection,
 };
 
-/// What becomes of a query.
+/// The outcome of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answered {
-    /// The response, of this size, lies in `reply`.
+    /// The response, of this size, is in `reply`.
     Now(usize),
-    /// Its client waits for it.
+    /// The client waits for the response.
     Later,
-    /// There will be none.
+    /// The query gets no response.
     Never,
 }
 
-/// Why there is no response to a query now.
+/// The reason why a query has no response now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unanswered {
-    /// There will be none.
+    /// The query gets no response.
     Dropped,
-    /// Its client waits for one.
+    /// The client waits for the response.
     Waiting,
 }
 
-/// A query, and whose it is.
+/// A query, and its client.
 #[derive(Debug, Clone, Copy)]
 struct From<'a> {
     query: &'a ClientQuery<'a>,
@@ -64,13 +64,13 @@ struct From<'a> {
 struct Sought<'a> {
     from: From<'a>,
     name: &'a Name,
-    /// Whether it is the query's own.
+    /// The query's own name, or the target of its alias.
     is: AnswerName,
-    /// What rules have said of the query by now.
+    /// Settings of rules for the query so far.
     settings: Settings,
 }
 
-/// Whom a question goes to, and what its answer is kept by.
+/// The upstream of a question, and the plan by which the answer is cached.
 #[derive(Debug, Clone, Copy)]
 struct Way<'a> {
     current: &'a Rc<Current>,
@@ -79,7 +79,7 @@ struct Way<'a> {
 }
 
 impl<'a> Sought<'a> {
-    /// What is asked about it.
+    /// The question about the name.
     fn question(&self) -> Question<'a> {
         let asked = self.from.query.question();
         match self.is {
@@ -91,7 +91,7 @@ impl<'a> Sought<'a> {
         }
     }
 
-    /// A reply, which says that the query's name is an alias of this one, if it is.
+    /// A reply to the query, with an alias from its own name to this one if they differ.
     fn reply(&self) -> Reply<'a> {
         let mut reply = self.from.reply();
         reply.alias = (self.is == AnswerName::Alias).then_some(Alias {
@@ -101,7 +101,7 @@ impl<'a> Sought<'a> {
         reply
     }
 
-    /// A record of it that is made here.
+    /// A record of the name that the forwarder makes itself.
     fn record<'r>(&self, rtype: Rtype, rdata: &'r [u8]) -> LocalRecord<'r>
     where
         'a: 'r,
@@ -119,17 +119,17 @@ impl<'a> Sought<'a> {
 const NO_RECORDS: [LocalRecord<'static>; 0] = [];
 
 impl<'a> From<'a> {
-    /// A reply to it.
+    /// A reply to the query.
     fn reply(&self) -> Reply<'a> {
         self.manner.reply(self.query)
     }
 }
 
-/// Who waits for a refresh: nobody.
+/// The token of a refresh, for which no client waits.
 const NOBODY: u64 = u64::MAX;
 
 impl std::convert::From<Full> for Unanswered {
-    /// There is always room for a response without records.
+    /// Drops the query, which does not happen: there is always room for a response without records.
     fn from(_: Full) -> Self {
         Self::Dropped
     }
@@ -189,7 +189,7 @@ impl WorkerState {
         }
     }
 
-    /// Answers bytes that are no query to be answered.
+    /// Rejects bytes that are not a query that can be answered.
     fn reject(
         &mut self,
         bytes: &[u8],
@@ -225,7 +225,7 @@ impl WorkerState {
         self.seek(sought, &current)
     }
 
-    /// Answers a name by hosts, what is known of special use, or the first rule that decides about it.
+    /// Answers a name by hosts, as a special-use name, or by the first rule that decides about it.
     fn seek(&mut self, sought: Sought<'_>, current: &Rc<Current>) -> Result<usize, Unanswered> {
         let (from, snapshot) = (sought.from, &current.snapshot);
         let qtype = from.query.question().qtype;
@@ -245,7 +245,7 @@ impl WorkerState {
         if !is_overruled && let Some(special) = special_use(sought.name, qtype) {
             return self.special(sought, special);
         }
-        // What was said of the name that the client asked for goes before what is said of its alias.
+        // Settings for the name that the client asked for go before those for the target of its alias.
         let new = settings.without(sought.settings);
         let settings = sought.settings.or(settings);
         let sought = Sought { settings, ..sought };
@@ -277,7 +277,7 @@ impl WorkerState {
         }
     }
 
-    /// Has a query logged as rules say, and counted where they limit how many there are.
+    /// Applies the settings `log` and `rate` of rules to a query. [`Verdict::Beyond`]: above a rule's rate.
     fn heed(&mut self, from: From<'_>, settings: Settings, rules: &[Rule]) -> Verdict {
         let rule = |number: usize| rules.get(number);
         let said = settings.log.and_then(|number| rule(number)?.log.as_ref());
@@ -292,7 +292,7 @@ impl WorkerState {
         })
     }
 
-    /// What becomes of a query beyond a rule's rate is what becomes of one beyond its client's.
+    /// Drops or refuses a query above a rule's rate, like one above the client limit.
     fn too_often(&mut self, from: From<'_>) -> Result<usize, Unanswered> {
         self.log_decision(Decision::Limited);
         match from.destination {
@@ -304,7 +304,7 @@ impl WorkerState {
         }
     }
 
-    /// Answers with records that are known here: those of the type that is asked for, or NODATA.
+    /// Answers with records of hosts or of a rule: those of the queried type, or NODATA.
     fn local(&mut self, sought: Sought<'_>, records: Records<'_>) -> Result<usize, Unanswered> {
         self.log_decision(Decision::Local);
         let qtype = sought.from.query.question().qtype;
@@ -377,7 +377,7 @@ impl WorkerState {
         }?)
     }
 
-    /// The address that a client has asked at, as far as that is known.
+    /// The local address that a query came to, if it is known.
     fn asked_at(&self, destination: Destination) -> Option<IpAddr> {
         match destination {
             Destination::Datagram {
@@ -409,7 +409,7 @@ impl WorkerState {
             log.forward(upstream);
         }
         let (cache, serve) = (&current.snapshot.cache.cache, &way.plan.serve);
-        // A body of another name is no response yet, and is made one from elsewhere.
+        // The body for an alias's target is no response yet: one is written to `reply` from it later.
         let out = match sought.is {
             AnswerName::Asked => &mut self.reply,
             AnswerName::Alias => &mut self.body,
@@ -434,7 +434,7 @@ impl WorkerState {
         }
     }
 
-    /// Answers from the cache, or has clients wait for a fresh answer, and has refreshed what is due.
+    /// Answers from the cache, or lets the client wait for a fresh answer. Begins a refresh if it is due.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn hit(
         &mut self,
@@ -458,7 +458,7 @@ impl WorkerState {
         answered
     }
 
-    /// Answers from the cache: the body lies in `reply`, that of an alias' target in `body`.
+    /// Answers from the cache: the body is in `reply`, that of an alias's target in `body`.
     fn cached(
         &mut self,
         sought: Sought<'_>,
@@ -525,7 +525,7 @@ impl WorkerState {
             let reason = Some((ExtendedError::NOT_READY, "too many waiting clients"));
             return self.refuse(from, Rcode::SERVFAIL, reason);
         };
-        // Whoever asks may be answered at once, by a failure.
+        // Joining the question may answer the client at once, with a failure.
         if let Some(log) = &mut self.log {
             log.wait(token);
         }
@@ -543,7 +543,7 @@ impl WorkerState {
         self.refuse(from, Rcode::SERVFAIL, reason)
     }
 
-    /// Asks a question, or waits for its answer. False: there is no room to.
+    /// Begins a question, or adds a waiter to it if it is in flight. False: there is no room.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn join(
         &mut self,
@@ -562,7 +562,7 @@ impl WorkerState {
             ..*key
         };
         let (joined, key, purpose) = match shared.coalescer().join(key, waiter) {
-            // A client that makes up networks has no more queries sent than one that names none.
+            // A client that makes up subnets must not cause more queries than one that sends none.
             Join::Refused(Crowded::Subnets) => {
                 let joined = shared.coalescer().join(&for_all, waiter);
                 (joined, &for_all, Purpose::AnyNetwork)
@@ -588,7 +588,7 @@ impl WorkerState {
     }
 }
 
-/// What a query's answer is kept under.
+/// The cache key of a query's answer.
 fn key<'a>(sought: &Sought<'a>, way: Way<'_>) -> Key<'a> {
     let (query, question) = (sought.from.query, sought.question());
     let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
@@ -603,7 +603,7 @@ fn key<'a>(sought: &Sought<'a>, way: Way<'_>) -> Key<'a> {
     }
 }
 
-/// RFC 8914 §4.4, §4.20.
+/// The extended error of a stale response. RFC 8914 §4.4, §4.20.
 pub(super) fn stale_reason(rcode: Rcode) -> Reason {
     Some(match rcode {
         Rcode::NXDOMAIN => (ExtendedError::STALE_NXDOMAIN, ""),

@@ -1,8 +1,8 @@
-//! Denials without an SOA, which are worth little while another server is asked: a server that forwards may have
-//! been cut off from its own, and RFC 2308 §2 has no such response of an authority.
+//! Negative responses (denials) without an SOA, which count for little while another server is asked: a server that
+//! forwards may be cut off from its own servers, and RFC 2308 §2 has no such response of an authoritative server.
 //!
-//! Such a denial is kept back until the other servers have answered or failed, or have had their time; then it is
-//! what clients get.
+//! Such a denial is kept back until the other servers have answered or failed, or have had their time; then clients
+//! get it.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::in_flight::Attempts;
 use crate::limits::PATIENCE_MIN;
 use crate::wire::{Denial, Rcode};
 
-/// Since when others are waited for, and the table that says which.
+/// The time from which other servers are waited for, and the table of their attempts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait<'a> {
     pub(super) attempts: &'a Attempts,
@@ -19,7 +19,7 @@ pub(super) struct Wait<'a> {
 }
 
 impl Exchange {
-    /// Keeps a server's denial back, as long as others are asked and take their usual time.
+    /// Keeps a server's denial back, as long as other servers are asked and take their usual time.
     pub(super) fn keep_back(&mut self, server: usize, denial: Denial, wait: Wait<'_>) {
         self.failed |= 1 << server;
         self.worst = Some(match denial {

@@ -1,4 +1,4 @@
-//! Questions that this worker is asking of servers: what is to be done next for each.
+//! Questions that this worker is asking of servers, and the next step of each.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -18,72 +18,74 @@ use crate::wire::{Question, Rcode, Subnet};
 pub(super) struct Exchange {
     pub(super) id: ExchangeId,
     pub(super) purpose: Purpose,
-    /// Who waits. `None`: they have their answer, and the cache is to have it.
+    /// Ticket of the clients that wait. `None`: they have their answer, and the exchange goes on for the cache; or
+    /// it is a probe.
     pub(super) ticket: Option<Ticket>,
     pub(super) current: Rc<Current>,
     pub(super) upstream: Rc<Upstream>,
-    /// What its answer is kept by.
+    /// Plan by which the answer is cached.
     pub(super) plan: Plan,
-    /// Of its key.
+    /// Flags of the cache key.
     pub(super) flags: u8,
-    /// What servers are told.
+    /// Client subnet that servers are sent.
     pub(super) subnet: Option<Subnet>,
-    /// Which place in its order is next.
+    /// Index in the order of servers that is next.
     pub(super) next: usize,
     pub(super) sent: u16,
-    /// When it has failed.
+    /// Time at which the exchange fails.
     pub(super) deadline: Instant,
-    /// When the next server is asked.
+    /// Time at which the next server is asked.
     pub(super) next_at: Instant,
-    /// When clients get what the cache has, though its time is over.
+    /// Time at which clients get the stale response of the cache.
     pub(super) stale_at: Option<Instant>,
-    /// Servers that have failed it, are asked over streams, have lost the case of its name.
+    /// Sets of servers: those that have failed the exchange, that are asked over streams (`by_stream`), and that
+    /// have changed the case of the name (`lost_case`).
     pub(super) failed: u64,
     pub(super) by_stream: u64,
     pub(super) lost_case: u64,
-    /// Servers that are asked without EDNS, in lower case.
+    /// Servers that are asked without EDNS, and those that are asked in lower case (`lower`).
     pub(super) plain: u64,
     pub(super) lower: u64,
-    /// Servers whose connection came to nothing, and that are asked again on the next one.
+    /// Servers whose connection failed, and that are asked again on the next one.
     pub(super) unreached: u64,
     pub(super) asked: TimesAsked,
     /// Servers that are not asked again, though they may still answer.
     pub(super) exhausted: u64,
-    /// What clients get if nothing better comes.
+    /// Failure or denial that clients get if no better answer comes.
     pub(super) worst: Option<(Rcode, Reason)>,
 }
 
-/// What a question is asked for.
+/// The purpose of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Its answer.
+    /// The answer of the question.
     Answer,
-    /// An answer for any network, because too many are asked for: it is not kept.
+    /// An answer for any network, since the question is in flight for too many: it is not cached.
     AnyNetwork,
-    /// To see whether a server is back.
+    /// A probe, to detect that a server is back.
     Probe,
 }
 
-/// Who wants an answer.
+/// A request for an answer.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    /// Who waits.
+    /// Ticket of the clients that wait.
     pub(super) ticket: Ticket,
-    /// When they get what the cache has, though its time is over.
+    /// Time at which these clients get the stale response of the cache.
     pub(super) stale_at: Option<Instant>,
     pub(super) purpose: Purpose,
-    /// What it is kept by.
+    /// Plan by which the answer is cached.
     pub(super) plan: Plan,
 }
 
-/// A snapshot as one worker has it.
+/// A snapshot, with one worker's state of its upstreams.
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) snapshot: std::sync::Arc<Snapshot>,
     pub(super) upstreams: Vec<Rc<Upstream>>,
 }
 
-/// All of them. A place's number is what the table of attempts knows it by.
+/// All exchanges of a worker, by place. The table of attempts has the place of an exchange as its token.
 #[derive(Debug)]
 pub(super) struct Exchanges {
     places: Box<[Option<Exchange>]>,
@@ -95,7 +97,7 @@ pub(super) struct Exchanges {
 const SERVERS: usize = SERVERS_PER_EXCHANGE_MAX as usize;
 
 impl Exchange {
-    /// An exchange that nobody waits for, of which nothing was sent yet.
+    /// An exchange that no client waits for, without any query so far.
     pub(super) fn new(
         id: ExchangeId,
         (current, upstream): (&Rc<Current>, &Rc<Upstream>),
@@ -127,7 +129,7 @@ impl Exchange {
         }
     }
 
-    /// What it is looked for under.
+    /// The cache key that the answer is looked up under.
     pub(super) fn key<'a>(&self, question: &Question<'a>) -> Key<'a> {
         Key {
             qname: question.qname,
@@ -139,7 +141,7 @@ impl Exchange {
         }
     }
 
-    /// What its answer is kept under, and its failure, which is everybody's.
+    /// The cache key of an answer for this audience; that of a failure is for all clients.
     pub(super) fn key_for<'a>(&self, audience: Audience, question: &Question<'a>) -> Key<'a> {
         let key = self.key(question);
         match audience {
@@ -151,8 +153,8 @@ impl Exchange {
         }
     }
 
-    /// A server was asked. One that stays silent over UDP is asked by TCP, which a path that loses datagrams
-    /// may let through.
+    /// Counts a query to a server. A server that stays silent over UDP is asked by TCP next, which a path that
+    /// loses datagrams may let through.
     pub(super) fn was_asked(&mut self, server: usize, transport: Transport) {
         self.sent += 1;
         self.asked.count(server);
@@ -168,7 +170,7 @@ impl Exchange {
         }
     }
 
-    /// When something is to be done for it.
+    /// The time of the next step of the exchange.
     pub(super) fn due(&self) -> Instant {
         let next = self.deadline.min(self.next_at);
         self.stale_at.map_or(next, |stale| stale.min(next))
@@ -193,7 +195,7 @@ impl Exchanges {
         self.free.last().copied()
     }
 
-    /// Takes the place that [`Self::vacant`] named.
+    /// Takes the place that [`Self::vacant`] returned.
     pub(super) fn insert(&mut self, place: u32, exchange: Exchange) {
         debug_assert_eq!(self.free.last(), Some(&place), "the vacant one");
         self.free.pop();
@@ -214,12 +216,12 @@ impl Exchanges {
         Some(exchange)
     }
 
-    /// How many there are.
+    /// The number of exchanges.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// Whether there are others than probes: somebody may wait for them, or the cache.
+    /// True if there are exchanges other than probes: clients may wait for them, or the cache.
     pub(super) fn are_awaited(&self) -> bool {
         let mut exchanges = self.places.iter().flatten();
         exchanges.any(|exchange| exchange.purpose != Purpose::Probe)
@@ -236,7 +238,7 @@ impl Exchanges {
         &self.orders[start..start + servers]
     }
 
-    /// When a server was asked last, in microseconds.
+    /// The time at which a server was asked last, in microseconds that wrap.
     pub(super) fn sent_at_us(&mut self, place: u32, server: usize) -> &mut u32 {
         &mut self.sent_at_us[place as usize * SERVERS + server]
     }

@@ -1,34 +1,34 @@
-//! A thing that a server does not know, as answers of it show: it is asked without for a while.
+//! A feature that a server lacks, as its answers show: it is asked without the feature for a while.
 
 use std::cell::Cell;
 use std::time::Instant;
 
 use crate::limits::{FALLBACK_AFTER, FALLBACK_TIME};
 
-/// A thing that a server is asked without for a while.
+/// A feature that a server may be asked without for a while.
 #[derive(Debug, Default)]
 pub(super) struct Fallback {
-    /// Answers in a row that showed that the server does not know it.
+    /// Answers in a row that showed that the server lacks the feature.
     seen: Cell<u32>,
     until: Cell<Option<Instant>>,
 }
 
-/// The news of an answer that shows it once more.
+/// The effect of another answer that shows that the server lacks the feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Nothing follows yet.
+    /// No effect yet.
     Seldom,
-    /// The server is asked without it from now on.
+    /// The server is asked without the feature from now on.
     TooOften,
 }
 
 impl Fallback {
-    /// True while the server is asked without it.
+    /// True while the server is asked without the feature.
     pub(super) fn is_in_force(&self, now: Instant) -> bool {
         self.until.get().is_some_and(|until| now < until)
     }
 
-    /// An answer shows that the server does not know it.
+    /// Counts an answer that shows that the server lacks the feature.
     pub(super) fn see(&self, now: Instant) -> Seen {
         let seen = self.seen.get() + 1;
         if seen < FALLBACK_AFTER {
@@ -40,7 +40,7 @@ impl Fallback {
         Seen::TooOften
     }
 
-    /// An answer shows that the server knows it: others before are not in a row with those that follow.
+    /// Ends the row of such answers, after one that shows that the server has the feature.
     pub(super) fn break_row(&self) {
         self.seen.set(0);
     }

@@ -1,7 +1,7 @@
-//! Servers that know no EDNS, and servers that change the case of names, as home routers do: these are asked
-//! without.
+//! Servers without EDNS, and servers that change the case of names, as home routers do: they are asked without EDNS,
+//! or in lower case.
 //!
-//! The question whose answer shows it goes on at once, without EDNS or in lower case. After
+//! A question whose answer shows the fault is asked again at once, without EDNS or in lower case. After
 //! [`FALLBACK_AFTER`](crate::limits::FALLBACK_AFTER) such answers in a row its server is asked so from the start,
 //! for [`FALLBACK_TIME`](crate::limits::FALLBACK_TIME). This is for servers over UDP and TCP alone: those over TLS
 //! and HTTPS have neither fault, and are verified.
@@ -19,23 +19,23 @@ use crate::wire::{Message, Rcode};
 /// The step that follows when a server has not understood a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterRefusal {
-    /// It is asked again, without EDNS.
+    /// The server is asked again, without EDNS.
     AskAgain,
-    /// None: the answer of the query without EDNS is waited for.
+    /// No step: the answer to the query without EDNS is waited for.
     Wait,
-    /// It was asked without already, or is expected to know EDNS: it has failed.
+    /// The server has failed: it was asked without EDNS already, or is expected to support EDNS.
     Fail,
 }
 
 impl Exchange {
-    /// Has a server asked without EDNS that did not understand a query: RFC 6891 §7.
+    /// Turns EDNS off for a server that did not understand a query, if that may help: RFC 6891 §7.
     pub(super) fn drop_edns(&mut self, server: usize, attempts: &Attempts) -> AfterRefusal {
         let bit = 1 << server;
         if self.upstream.servers[server].config.is_secure() {
             return AfterRefusal::Fail;
         }
         if self.plain & bit != 0 {
-            // A query that was sent before, with EDNS, may be what is answered.
+            // The answer may be to a query that was sent before, with EDNS.
             return match self.pending(attempts) & bit {
                 0 => AfterRefusal::Fail,
                 _ => AfterRefusal::Wait,
@@ -46,13 +46,13 @@ impl Exchange {
         AfterRefusal::AskAgain
     }
 
-    /// Notes that a response has EDNS. Its server knows it: the refusal before was of something else, or forged.
+    /// Notes that a response has EDNS. Its server supports it: an earlier refusal had another reason, or was forged.
     pub(super) fn has_seen_edns(&mut self, server: usize) {
         self.plain &= !(1 << server);
     }
 
-    /// Notes that a response has not repeated the case of its query's name: its server changes it, or somebody
-    /// guesses. True: that is known of the server by now.
+    /// Notes that a response has not repeated the case of its query's name: its server changes it, or the response is
+    /// forged. True if the server is known to change it by now.
     pub(super) fn lose_case(&mut self, server: usize, now: Instant) -> bool {
         self.lost_case |= 1 << server;
         let known = &self.upstream.servers[server];
@@ -63,8 +63,8 @@ impl Exchange {
         known.in_lower_case.is_in_force(now)
     }
 
-    /// Has a server asked in lower case that has lost the case of the name. False: it has not, or was asked so
-    /// already.
+    /// Turns to lower case for a server that has changed the case of the name. False: it has not changed it, or was
+    /// asked so already.
     pub(super) fn drop_case(&mut self, server: usize) -> bool {
         let bit = 1 << server;
         let is_due = self.lost_case & !self.lower & bit != 0;
@@ -76,7 +76,7 @@ impl Exchange {
         is_due
     }
 
-    /// Sets what a server is to be asked without, before it is asked.
+    /// Applies the fallbacks in force for a server, before it is asked.
     pub(super) fn apply_fallbacks(&mut self, server: usize, attempts: &Attempts, now: Instant) {
         let bit = 1 << server;
         let known = &self.upstream.servers[server];
@@ -86,7 +86,7 @@ impl Exchange {
         if known.in_lower_case.is_in_force(now) {
             self.lower |= bit;
         }
-        // No answer has come by TCP for a while: the server may have none.
+        // No answer has come by TCP for a while: the server may not support TCP.
         let is_udp = known.config.transport == Transport::Udp;
         let by_stream = self.lost_case & self.by_stream & bit;
         if is_udp && by_stream & self.pending(attempts) != 0 {
@@ -95,12 +95,12 @@ impl Exchange {
         }
     }
 
-    /// Servers that are asked now.
+    /// Servers with a query that is out: a bit each.
     pub(super) fn pending(&self, attempts: &Attempts) -> u64 {
         attempts.exchange(self.id).map_or(0, |known| known.pending)
     }
 
-    /// Another query is next for a server, which has not been asked that.
+    /// Forgets the earlier queries to a server, since the next one is different.
     fn ask_anew(&mut self, server: usize) {
         self.asked.begin_anew(server);
         self.exhausted &= !(1 << server);
@@ -109,8 +109,8 @@ impl Exchange {
 }
 
 impl Server {
-    /// It has answered a query of an exchange. An answer without EDNS, after a refusal, shows that EDNS was what it
-    /// did not understand: a refusal alone may be of the question, and clients choose these.
+    /// Notes that the server has answered an exchange. An answer to a query without EDNS, after a refusal, shows that
+    /// it lacks EDNS: a refusal alone may be due to the question, and clients choose these.
     pub(super) fn settle_fallbacks(&self, exchange: &Exchange, server: usize, now: Instant) {
         let bit = 1 << server;
         let edns = &self.without_edns;
@@ -129,8 +129,8 @@ impl Server {
     }
 }
 
-/// True of a response that says that its server does not understand EDNS: one that does has an OPT record. RFC
-/// 6891 §7.
+/// True if a response says that its server does not understand EDNS: the response of one that does has an OPT
+/// record. RFC 6891 §7.
 pub(super) fn has_no_edns(message: &Message<'_>) -> bool {
     let rcode = message.header().flags.rcode();
     matches!(rcode, Rcode::FORMERR | Rcode::NOTIMP) && message.opt().is_none()

@@ -1,7 +1,7 @@
 //! DNS over HTTPS to a server: the connection below an [`HttpsClient`].
 //!
-//! Invariant: a connection that waits holds no memory but what it is charged with, and reads without room in the budget
-//! too: what comes may give memory back.
+//! Invariant: an idle connection holds no memory beyond its charge, and reads even if the budget has no room: the
+//! frames that it reads may free memory.
 //!
 //! A server that ends a connection in order (GOAWAY) gets no further query on it: queries that it does not process go
 //! on the next connection at once, unless it never answered on this one. Then they wait for its end, since the next one
@@ -29,26 +29,28 @@ use crate::limits::{
 /// Slices of one write: content of queries is copied, so there are few.
 const SLICES_MAX: usize = 4;
 
-/// A connection that stands.
+/// An established connection.
 pub(super) struct Https<'a> {
     connection: &'a Connecting,
     transport: Transport,
     client: HttpsClient,
-    /// Read, and not received yet.
+    /// Bytes that were read, and not given to `client` yet.
     input: Option<Chunk>,
-    /// The memory of what is read.
+    /// Reservation for the bytes that are read.
     reserve: Reservation,
     /// Queries that wait for a stream, from `taken` on.
     out: Vec<u8>,
     taken: usize,
     silence: Silence,
-    /// The next look at queries that expire.
+    /// Timer for the next look at queries that expire.
     expiry: Pin<Box<Sleep>>,
 }
 
 impl<'a> Https<'a> {
+    /// The state of a connection that is established.
+    ///
     /// # Errors
-    /// There is no memory.
+    /// The budget has no room, or the server's URL is invalid.
     pub(super) fn new(
         connection: &'a Connecting,
         transport: Transport,
@@ -75,7 +77,7 @@ impl<'a> Https<'a> {
     /// Ready when the connection has ended, or idled for long enough.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
         let ended = ready!(self.poll_open(cx, now));
-        // Its last words, as far as one write gets.
+        // GOAWAY, as far as one write gets.
         self.client.end();
         let _ = self.poll_write(cx);
         let _ = self.transport.poll_shutdown(cx);
@@ -110,12 +112,12 @@ impl<'a> Https<'a> {
         Poll::Pending
     }
 
-    /// Receives what comes. Ready when the connection has ended.
+    /// Reads and receives frames. Ready when the connection has ended.
     fn poll_read(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
         for _ in 0..READS_PER_TURN_MAX {
             self.receive(now)?;
             if self.input.is_some() {
-                // The server reads none of the answers that its frames ask for.
+                // The client takes no more input until its output is written: the server does not read it.
                 ready!(self.poll_write(cx))?;
                 continue;
             }
@@ -132,7 +134,7 @@ impl<'a> Https<'a> {
                 }
             }
         }
-        // Others have their turn.
+        // Other tasks get their turn.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -176,7 +178,7 @@ impl<'a> Https<'a> {
         }
     }
 
-    /// A query was not processed.
+    /// Handles a query that was not processed: it is sent again now, or after the connection has ended.
     fn refused(&self, id: u16) {
         let waits_for_end =
             self.client.leaving().is_some() && !self.connection.queue.has_answered();
@@ -185,7 +187,7 @@ impl<'a> Https<'a> {
         }
     }
 
-    /// Sends the queries that wait, as far as the server takes them. True where it takes some.
+    /// Sends the queries that wait, as far as the server takes them. True if it took some.
     fn send(&mut self, now: Instant) -> bool {
         let mut has_sent = false;
         loop {
@@ -220,7 +222,7 @@ impl<'a> Https<'a> {
         }
     }
 
-    /// Writes what waits. Ready when the kernel has it.
+    /// Writes the output of the client. Ready when the kernel has all of it.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
@@ -235,7 +237,7 @@ impl<'a> Https<'a> {
         }
     }
 
-    /// Gives up queries whose response does not come.
+    /// Gives up queries without a response in time.
     fn poll_expired(&mut self, cx: &mut Context<'_>, now: Instant) {
         while self.expiry.as_mut().poll(cx).is_ready() {
             while let Some(outcome) = self.client.expire(now) {

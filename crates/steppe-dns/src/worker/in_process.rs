@@ -1,6 +1,6 @@
-//! Queries from within the process: of the gateway, whose requests carry them.
+//! Queries from within the process: those of the gateway, for requests of DNS over HTTPS.
 //!
-//! Invariant: who asks waits in the same table as all clients.
+//! Invariant: these queries wait in the same table as those of all clients.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -36,18 +36,18 @@ pub struct Asked {
 }
 
 thread_local! {
-    /// The worker of each forwarder on this thread, by what tells forwarders apart.
+    /// The worker of each forwarder on this thread, by the address of the forwarder's shared state.
     static HERE: RefCell<Vec<(usize, Weak<RefCell<WorkerState>>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Says which worker of a forwarder is this thread's, until the result is dropped.
+/// Registers a forwarder's worker as this thread's, until the result is dropped.
 pub(super) fn install(state: &Handle) -> Installed {
     let forwarder = Arc::as_ptr(&state.borrow().shared).addr();
     HERE.with_borrow_mut(|here| here.push((forwarder, Rc::downgrade(state))));
     Installed(forwarder)
 }
 
-/// See [`install`].
+/// The registration of a worker by [`install`]; the forwarder's address.
 #[derive(Debug)]
 pub(super) struct Installed(usize);
 
@@ -57,7 +57,7 @@ impl Drop for Installed {
     }
 }
 
-/// Asks the worker of a forwarder that is this thread's. `None`: it has none, or not any more.
+/// Sends a query to the forwarder's worker on this thread. `None`: there is none, or it has ended.
 pub(crate) fn ask(forwarder: usize, query: &[u8], client: Client) -> Option<Asking> {
     let state = HERE.with_borrow(|here| {
         let found = here.iter().find(|(known, _)| *known == forwarder);

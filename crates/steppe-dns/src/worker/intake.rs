@@ -1,4 +1,4 @@
-//! Where a worker takes everything from.
+//! Channels and memory that a worker is given at its start.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::wakes::Wake;
 
-/// What a worker is given.
+/// The channels, memory and shared state that a worker is given.
 pub(crate) struct Intake {
     pub(crate) changes: mpsc::Receiver<Change<Snapshot>>,
-    /// This and the next until it has a state.
+    /// Wakes from other workers; `None`, like `metrics`, once the worker has a state.
     pub(crate) wakes: Option<mpsc::Receiver<Wake>>,
     pub(crate) metrics: Option<ShardWriter<Cells>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) lease: Lease,
-    /// Where connections of clients are entered.
+    /// Table of clients, in which their connections are entered.
     pub(crate) holders: Clients,
 }

@@ -1,4 +1,4 @@
-//! What becomes of queries and responses beyond a limit.
+//! Handling of queries and responses beyond a limit.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -17,11 +17,11 @@ use crate::rate_limit::{Looks, Miss, Report, Verdict, cut};
 use crate::wire::{ExtendedError, Name, Rcode, truncate, write_rejection};
 
 impl WorkerState {
-    /// What becomes of a query that is one too many of its client's network. `None`: it is not.
+    /// Drops or refuses a query above the client limit of its network. `None`: it is within the limit.
     ///
-    /// On a datagram it is dropped, as Unbound and dnsdist do: its sender may be forged, and a resolver
-    /// that waits asks later. On a connection it is refused, since a client that has no response there
-    /// would wait for it, and hold back those that follow.
+    /// A query on a datagram is dropped, as Unbound and dnsdist do: its sender may be forged, and a resolver that
+    /// gets no response asks again later. A query on a connection is refused, since a client without a response
+    /// would wait for it, and hold back the queries that follow.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn beyond_rate(
         &mut self,
@@ -56,7 +56,7 @@ impl WorkerState {
         })
     }
 
-    /// Counts a query of those that a rule is for, by its number, and limits.
+    /// Counts a query that matches a rule with a rate, given with the rule's number.
     pub(super) fn of_rule(
         &self,
         (number, rate): (usize, RuleRate),
@@ -70,14 +70,14 @@ impl WorkerState {
         verdict
     }
 
-    /// A client's address is its own.
+    /// Notes that a client has proven its address.
     pub(super) fn prove(&self, client: IpAddr, now: Instant) {
         let limits = &self.current.snapshot.config.limits;
         self.shared.rate_limiter().prove(client, limits, now);
     }
 
-    /// Why a question is not asked of servers: it is one too many of its zone. Answers of the cache, old
-    /// ones too, are given all the same, and so are other zones'.
+    /// Counts a question that is about to be asked of servers. The reason to refuse it, if there are too many of its
+    /// zone; cached responses, stale ones included, and other zones are served as before.
     pub(super) fn too_many_misses(
         &self,
         name: &Name,
@@ -102,12 +102,12 @@ impl WorkerState {
         Some(Some((ExtendedError::CACHED_ERROR, text)))
     }
 
-    /// Restrains a response on a datagram, which lies in `reply`. Returns what is left of its size;
-    /// `None`: it is not sent.
+    /// Applies `unproven_bytes_per_s` to a response on a datagram, which is in `reply`. Returns its size, truncated
+    /// or not; `None`: it is not sent.
     ///
-    /// A network that has not shown that it asked gets so many bytes, and then responses without records
-    /// (TC), which a client asks for again by TCP; and of those, one of some only. Vixie and Schryver call
-    /// this response rate limiting.
+    /// A network that has not proven its address gets so many bytes a second. Beyond that, one in [`SLIP`] responses
+    /// is sent, without records (TC), after which a client asks again by TCP; the others are dropped. Vixie and
+    /// Schryver call this response rate limiting.
     pub(super) fn restrain(&mut self, client: IpAddr, len: usize) -> Option<usize> {
         let limits = &self.current.snapshot.config.limits;
         if limits.unproven_bytes_per_s.is_none() {

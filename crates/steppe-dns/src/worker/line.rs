@@ -14,14 +14,14 @@ use crate::limits::{
     UPSTREAM_SECURE_IDLE_TIME,
 };
 
-/// A connection that stands.
+/// An established connection.
 pub(super) struct Line<'a> {
     connection: &'a Connecting,
     transport: Transport,
-    /// Queries that are being written, up to `written`.
+    /// Queries that are being written; their first `written` bytes were.
     out: Vec<u8>,
     written: usize,
-    /// Part of a message.
+    /// Part of a message that was read.
     read: Option<Buffer>,
     silence: Silence,
 }
@@ -82,7 +82,7 @@ impl<'a> Line<'a> {
             }
             self.take_messages(now);
         }
-        // Others have their turn.
+        // Other tasks get their turn.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -96,7 +96,7 @@ impl<'a> Line<'a> {
         }
         self.silence.heard(now);
         read.consume(taken);
-        // A connection that waits holds no memory.
+        // An idle connection holds no buffer.
         if read.is_empty() {
             self.read = None;
         }

@@ -23,33 +23,33 @@ pub(super) struct WorkerLog {
     pub(super) log: Arc<QueryLog>,
     writer: LineWriter,
     clock: Clock,
-    /// Of the query that is being answered.
+    /// Values of the query that is being answered.
     current: Option<Noted>,
-    /// Of clients that wait, by their places.
+    /// Values of the queries of clients that wait, by their places.
     waiting: Box<[Option<Noted>]>,
-    /// Whether lines are in the writer's buffer.
+    /// True if lines are in the writer's buffer.
     has_lines: bool,
     names: TopNames,
-    /// What others see of these.
+    /// Copy of `names` for reports.
     shown: Arc<Mutex<TopNames>>,
     _charge: Reservation,
 }
 
-/// What is known of a query before its response.
+/// The values of a query's line that are known before its response.
 #[derive(Debug)]
 struct Noted {
     client: Client,
     at: Instant,
     decision: Decision,
     upstream: Option<Rc<Upstream>>,
-    /// Whether it has a line.
+    /// True if the query gets a line.
     is_logged: bool,
-    /// What a rule has it called.
+    /// Tag of the rule whose `log` applies.
     tag: Option<Arc<str>>,
 }
 
 impl WorkerLog {
-    /// `None`: there is no memory.
+    /// The query log of a worker. `None`: the budget has no room.
     pub(super) fn new(log: &Arc<QueryLog>, lease: &Lease, sizes: TableSizes) -> Option<Self> {
         let count = sizes.waiting as usize;
         let bytes = count * size_of::<Option<Noted>>() + 2 * TopNames::BYTES;
@@ -70,7 +70,7 @@ impl WorkerLog {
         })
     }
 
-    /// A query was read.
+    /// Begins with a query that was read.
     pub(super) fn begin(&mut self, client: Client, at: Instant) {
         self.current = Some(Noted {
             client,
@@ -82,7 +82,7 @@ impl WorkerLog {
         });
     }
 
-    /// What a rule says of it.
+    /// Applies a rule's `log` to the query.
     pub(super) fn follow(&mut self, rule: &RuleLog) {
         if let Some(noted) = &mut self.current {
             noted.is_logged = *rule != RuleLog::Off;
@@ -93,21 +93,21 @@ impl WorkerLog {
         }
     }
 
-    /// What becomes of it.
+    /// Sets the decision about the query.
     pub(super) fn decide(&mut self, decision: Decision) {
         if let Some(noted) = &mut self.current {
             noted.decision = decision;
         }
     }
 
-    /// Whose cache or servers it is about.
+    /// Sets the upstream of the query.
     pub(super) fn forward(&mut self, upstream: &Rc<Upstream>) {
         if let Some(noted) = &mut self.current {
             noted.upstream = Some(Rc::clone(upstream));
         }
     }
 
-    /// Its client waits, by this number.
+    /// Keeps the values of the query, whose client waits by this number.
     pub(super) fn wait(&mut self, token: u64) {
         self.decide(Decision::Forwarded);
         if let Some(place) = self.waiting.get_mut(Clients::index(token)) {
@@ -115,7 +115,7 @@ impl WorkerLog {
         }
     }
 
-    /// Its client does not wait after all.
+    /// Takes the values of the query back, whose client does not wait after all.
     pub(super) fn wait_no_more(&mut self, token: u64) {
         let place = self.waiting.get_mut(Clients::index(token));
         if let Some(noted) = place.and_then(Option::take) {
@@ -124,7 +124,7 @@ impl WorkerLog {
         }
     }
 
-    /// It is answered.
+    /// Writes the line of the query, which is answered.
     pub(super) fn answered(
         &mut self,
         (question, rcode): (Question<'_>, Rcode),
@@ -135,7 +135,7 @@ impl WorkerLog {
         }
     }
 
-    /// A client that waited is answered; with `decision` if it is another one by now.
+    /// Writes the line of a client that waited and is answered; `decision` replaces the one before.
     pub(super) fn waited(
         &mut self,
         (token, decision): (u64, Option<Decision>),
@@ -143,7 +143,7 @@ impl WorkerLog {
         destination: Destination,
     ) {
         let place = self.waiting.get_mut(Clients::index(token));
-        // It may have begun to wait before the log was on.
+        // The client may have begun to wait before the log was on.
         if let Some(mut noted) = place.and_then(Option::take) {
             noted.decision = decision.unwrap_or(noted.decision);
             self.write(&noted, (question, rcode), destination);
@@ -179,7 +179,7 @@ impl WorkerLog {
         self.names.count(question.qname);
     }
 
-    /// Whether lines wait to be flushed.
+    /// True if lines wait to be flushed.
     pub(super) fn has_lines(&self) -> bool {
         self.has_lines
     }
@@ -192,7 +192,7 @@ impl WorkerLog {
         }
     }
 
-    /// Shows which names it has counted. Who looks at them is not waited for.
+    /// Copies the counted names for reports, unless a report is being made of the copy.
     fn show_names(&mut self) {
         if let Ok(mut shown) = self.shown.try_lock() {
             shown.copy_from(&self.names);

@@ -1,7 +1,7 @@
-//! Probes: servers that are down are asked whether they are back, so that no client waits to find out.
+//! Probes: questions to servers that are down, so that their recovery is detected without a client that waits.
 //!
 //! Invariant: a worker has one probe out for a server at most, and sends one in three quarters of
-//! [`PROBE_EVERY`] at most. Any response to it counts: what servers think of the question is not asked.
+//! [`PROBE_EVERY`] at most. Any response to a probe counts, whatever its response code.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -22,7 +22,7 @@ const QUESTION: Question<'static> = Question {
 };
 
 impl WorkerState {
-    /// Sends the probes that are due. Says when the next one is.
+    /// Sends the probes that are due. Returns the time of the next one.
     pub(super) fn probe(&mut self, now: Instant) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         let current = Rc::clone(&self.current);
@@ -50,11 +50,11 @@ impl WorkerState {
             let id = self.attempts.open(&QUESTION, u64::from(place), deadline)?;
             Some((place, id))
         });
-        // Who has no room has other things to do.
+        // Without room for an exchange, the probe is left out.
         let Some((place, id)) = opened else { return };
         let exchange = Exchange {
             purpose: Purpose::Probe,
-            // The others are not asked.
+            // The other servers are not asked.
             failed: !(1 << server),
             ..Exchange::new(id, (current, upstream), deadline)
         };
@@ -65,7 +65,7 @@ impl WorkerState {
         }
     }
 
-    /// A server is back.
+    /// Ends a probe that was answered: its server is back.
     pub(super) fn probe_answered(&mut self, place: u32, server: usize, now: Instant) {
         self.server_answered(place, server, now);
         self.end_probe(place);

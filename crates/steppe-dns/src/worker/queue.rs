@@ -1,6 +1,6 @@
 //! Queries that wait for a connection to a server to take them.
 //!
-//! Invariant: what waits is charged, and no more waits than a connection's worth of queries.
+//! Invariant: queries that wait are charged, and there are no more than one connection may have out.
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
@@ -19,14 +19,14 @@ pub(super) struct NotSent;
 pub(super) struct StreamQueue {
     bytes: RefCell<Vec<u8>>,
     charge: RefCell<Reservation>,
-    /// Who takes them.
+    /// Task that takes the queries.
     task: RefCell<Option<Waker>>,
-    /// Whether anything has come back.
+    /// True once a response has come.
     has_answered: Cell<bool>,
 }
 
 impl StreamQueue {
-    /// The queue of a connection that takes `bytes` by itself.
+    /// The queue of a connection; `bytes` are charged for the connection itself.
     pub(super) fn new(lease: &Lease, bytes: usize) -> Result<Self, OverBudget> {
         Ok(Self {
             bytes: RefCell::default(),
@@ -50,7 +50,7 @@ impl StreamQueue {
         Ok(())
     }
 
-    /// Takes all that waits, in place of what was taken before and has been sent.
+    /// Moves all queries to `into`, in place of those that were taken before and have been sent.
     pub(super) fn take(&self, into: &mut Vec<u8>) {
         charged::clear(into, &mut self.charge.borrow_mut());
         let mut bytes = self.bytes.borrow_mut();
@@ -59,7 +59,7 @@ impl StreamQueue {
         }
     }
 
-    /// Has `task` woken for what is added.
+    /// Sets the task that is woken when a query is added.
     pub(super) fn watch(&self, task: &Waker) {
         let mut watching = self.task.borrow_mut();
         if !watching.as_ref().is_some_and(|known| known.will_wake(task)) {
@@ -71,7 +71,7 @@ impl StreamQueue {
         self.has_answered.get()
     }
 
-    /// A response has come. Says whether it is the first.
+    /// Notes that a response has come. True if it is the first.
     pub(super) fn answered(&self) -> bool {
         !self.has_answered.replace(true)
     }

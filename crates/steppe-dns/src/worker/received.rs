@@ -1,4 +1,4 @@
-//! What servers say, and what follows from it.
+//! Handling of server responses, and of deadlines.
 
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,14 @@ use crate::wire::{Asked, Denial, ExtendedError, Message, Outcome, Rcode, Respons
 
 /// A response to a client's question.
 struct Arrived<'a> {
-    /// The exchange, and which of its servers has responded.
+    /// The place of the exchange, and the index of the server that has responded.
     at: (u32, usize),
     transport: Transport,
     response: Response<'a>,
 }
 
 impl WorkerState {
-    /// Looks at bytes that came on a carrier.
+    /// Handles a message that came on a carrier.
     pub(super) fn message(
         &mut self,
         (carrier, transport): (u32, Transport),
@@ -56,7 +56,7 @@ impl WorkerState {
                 }
             }
             Received::Ignored(_) => self.metrics.upstream_mismatches.increment(),
-            // Nobody guesses there: answers come late.
+            // On a stream, these are not guesses but late answers.
             Received::Flood if transport != Transport::Udp => {
                 self.metrics.upstream_mismatches.increment();
             }
@@ -67,14 +67,14 @@ impl WorkerState {
         }
     }
 
-    /// The network that a server was told.
+    /// The client subnet that the server of an attempt was sent.
     fn told(&self, attempt: AttemptId) -> Option<Subnet> {
         let (exchange, _) = self.attempts.attempt(attempt)?;
         let token = self.attempts.exchange(exchange)?.token;
         self.exchanges.get(u32::try_from(token).ok()?)?.subnet
     }
 
-    /// Ends an attempt. Says which exchange it was of, and which server.
+    /// Ends an attempt. Returns the place of its exchange, and its server.
     pub(super) fn end_attempt(&mut self, attempt: AttemptId) -> Option<(u32, usize)> {
         let (exchange, server) = self.attempts.attempt(attempt)?;
         let token = self.attempts.exchange(exchange)?.token;
@@ -82,8 +82,8 @@ impl WorkerState {
         Some((u32::try_from(token).ok()?, usize::from(server)))
     }
 
-    /// A response has not repeated the case of a name: the question is asked again by TCP, or in lower case of a
-    /// server that is known for it.
+    /// Handles a response that has not repeated the case of a name: the question is asked again by TCP, or in lower
+    /// case if the server is known to change it.
     fn case_lost(&mut self, (place, server): (u32, usize), now: Instant) {
         let exchange = self.exchanges.get_mut(place);
         let is_known = exchange.is_some_and(|exchange| exchange.lose_case(server, now));
@@ -102,7 +102,7 @@ impl WorkerState {
         }
     }
 
-    /// Somebody guesses ids on a socket: what is asked there is asked again by streams.
+    /// Handles many mismatches on a socket, which may be guesses of ids: its queries are sent again over streams.
     fn flooded(&mut self, carrier: u32, now: Instant) {
         if let Some(carrier) = self.carriers.get(carrier) {
             let server = &carrier.server.config;
@@ -116,7 +116,7 @@ impl WorkerState {
         self.replace(carrier);
     }
 
-    /// A carrier has ended, or its server refused it.
+    /// Handles a carrier that has ended, or that its server refused.
     pub(super) fn carrier_failed(&mut self, carrier: u32, now: Instant) {
         for attempt in self.attempts.attempts_of(carrier) {
             if let Some((place, server)) = self.end_attempt(attempt) {
@@ -126,7 +126,7 @@ impl WorkerState {
         self.replace(carrier);
     }
 
-    /// A query on a connection has come to nothing.
+    /// Handles a query on a connection that has failed.
     pub(super) fn query_failed(&mut self, carrier: u32, id: u16, now: Instant) {
         let attempt = self.attempts.attempt_on(carrier, id);
         if let Some((place, server)) = attempt.and_then(|attempt| self.end_attempt(attempt)) {
@@ -134,14 +134,14 @@ impl WorkerState {
         }
     }
 
-    /// A server has not processed a query on a connection: it is asked again.
+    /// Sends a query again that the server of a connection has not processed.
     pub(super) fn query_refused(&mut self, carrier: u32, id: u16, now: Instant) {
         if let Some(attempt) = self.attempts.attempt_on(carrier, id) {
             self.send_again(attempt, now);
         }
     }
 
-    /// Lets a server go without one of its carriers.
+    /// Takes a carrier away from its server, and retires it.
     pub(super) fn replace(&mut self, number: u32) {
         let Some(carrier) = self.carriers.get(number) else {
             return;
@@ -154,7 +154,7 @@ impl WorkerState {
         self.retire(number);
     }
 
-    /// A server has no answer for an exchange: the next one is asked.
+    /// Handles a query of an exchange that was lost: the next server is asked, or the same one in lower case.
     pub(super) fn lost(&mut self, place: u32, server: usize, now: Instant) {
         if self.ask_in_lower_case((place, server), now) {
             return;
@@ -205,7 +205,7 @@ impl WorkerState {
         }
     }
 
-    /// Follows what a response to a client's question says.
+    /// Handles a response to a client's question by its outcome.
     fn read(&mut self, arrived: &Arrived<'_>, now: Instant) {
         let (place, server) = arrived.at;
         let Some(exchange) = self.exchanges.get(place) else {
@@ -235,7 +235,7 @@ impl WorkerState {
         }
     }
 
-    /// A server's denial is worth less than what others may say.
+    /// Keeps a denial without an SOA back, since other servers may have a better answer.
     fn keep_back(&mut self, at: (u32, usize), denial: Denial) {
         let now = self.turn_at;
         self.server_answered(at.0, at.1, now);
@@ -246,7 +246,7 @@ impl WorkerState {
         }
     }
 
-    /// A server's response is of no use: it counts only if no better one comes.
+    /// Notes a response that clients get only if no better one comes, and asks the next server.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn bad(&mut self, place: u32, server: usize, what: (Rcode, Reason), now: Instant) {
         self.metrics.upstream_failures.increment();
@@ -254,7 +254,7 @@ impl WorkerState {
         self.ask_next(place, Which::Another, now);
     }
 
-    /// A server has answered.
+    /// Handles an answer: caches it, and ends the exchange.
     fn good(&mut self, (place, server): (u32, usize), response: &Response<'_>, now: Instant) {
         self.server_answered(place, server, now);
         let Some(exchange) = self.exchanges.get(place) else {
@@ -332,7 +332,7 @@ impl WorkerState {
         self.finish(place, answer, now);
     }
 
-    /// RFC 9520: a question that failed is not asked again at once.
+    /// Caches a failure, so that the question is not asked again at once. RFC 9520.
     fn remember_failure(&mut self, place: u32, (rcode, reason): (Rcode, Reason), now: Instant) {
         let Some(exchange) = self.exchanges.get(place) else {
             return;
@@ -342,12 +342,12 @@ impl WorkerState {
         };
         let failure = (rcode, reason.map_or(0, |(code, _)| code.0));
         let (cache, serve) = (&exchange.current.snapshot.cache.cache, &exchange.plan.serve);
-        // Without room for it, it is asked again.
+        // Without room in the cache, the question is asked again.
         let key = exchange.key_for(Audience::All, &question);
         let _ = cache.insert_failure(&key, failure, serve, now);
     }
 
-    /// What the cache has for an exchange, though its time is over.
+    /// The stale response that the cache has for an exchange.
     fn stale(&mut self, place: u32, now: Instant) -> Option<Answer> {
         let exchange = self.exchanges.get(place)?;
         let question = self.attempts.question(exchange.id)?;
@@ -365,7 +365,7 @@ impl WorkerState {
         }
     }
 
-    /// Notes what it means for servers that they have not answered by the end of an exchange.
+    /// Notes latencies and timeouts of the servers that have not answered by the end of an exchange.
     fn settle(&mut self, place: u32, now: Instant) {
         let Some(exchange) = self.exchanges.get(place) else {
             return;
@@ -387,13 +387,13 @@ impl WorkerState {
         }
     }
 
-    /// How long ago a server was asked last.
+    /// The time since a server was asked last.
     fn waited(&mut self, place: u32, server: usize, now: Instant) -> Duration {
         let sent_at = *self.exchanges.sent_at_us(place, server);
         Duration::from_micros(self.elapsed_us(now).wrapping_sub(sent_at).into())
     }
 
-    /// Ends an exchange, and answers whoever waits for it.
+    /// Ends an exchange, and answers the clients that wait for it.
     fn finish(&mut self, place: u32, answer: Answer, now: Instant) {
         self.settle(place, now);
         let Some(Exchange { id, ticket, .. }) = self.exchanges.remove(place) else {
@@ -405,7 +405,7 @@ impl WorkerState {
         }
     }
 
-    /// Does what is due.
+    /// Handles the deadlines that have passed.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(expired) = self.attempts.pop_expired(now) {
             match expired {
@@ -449,7 +449,8 @@ impl WorkerState {
         }
     }
 
-    /// RFC 8767 §5: servers take too long. Clients get what there is; the exchange goes on for the cache.
+    /// Answers clients with the stale response, since servers take too long; the exchange goes on for the cache. RFC
+    /// 8767 §5.
     fn answer_stale(&mut self, place: u32, now: Instant) {
         self.remember_failure(place, (Rcode::SERVFAIL, UNREACHABLE), now);
         let Some(answer) = self.stale(place, now) else {

@@ -1,4 +1,4 @@
-//! Questions whose server's connection came to nothing: they wait for the next one, which follows within a moment.
+//! Questions whose connection to a server failed: they wait for the next connection, which follows within a moment.
 //!
 //! A server that resets a connection, or restarts, has not failed the questions that were about to be sent to it.
 //! Other servers are asked meanwhile.
@@ -9,8 +9,8 @@ use super::exchanges::{Exchange, Purpose};
 use crate::limits::ATTEMPTS_PER_EXCHANGE_MAX;
 
 impl Exchange {
-    /// Lets the question wait for the next connection to a server whose last one came to nothing. False: the server
-    /// has gone, or is not to be asked again.
+    /// Lets the question wait for the next connection to a server whose last one failed. False: the server is gone, or
+    /// is not to be asked again.
     pub(super) fn awaits_connection(&mut self, server: usize, now: Instant) -> bool {
         let may_be_asked = (self.failed | self.exhausted) & (1 << server) == 0
             && self.sent < ATTEMPTS_PER_EXCHANGE_MAX
@@ -29,9 +29,9 @@ impl Exchange {
         not_yet.fold(0, |set, (bit, _)| set | bit)
     }
 
-    /// When the first of the connections may be tried that it waits for.
+    /// The first time at which a connection may be tried that the question waits for. `None`: it waits for none.
     pub(super) fn connects_at(&self, now: Instant) -> Option<Instant> {
-        // One that may not be asked again is not waited for.
+        // A server that may not be asked again is not waited for.
         let gone = match self.sent < ATTEMPTS_PER_EXCHANGE_MAX {
             true => self.failed | self.exhausted,
             false => u64::MAX,

@@ -1,4 +1,4 @@
-//! A server as one worker knows it: how fast it is, whether it works, and what leads there.
+//! One worker's state of a server: its latency and health, and the sockets and connection to it.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -16,63 +16,63 @@ use crate::limits::{
 };
 use crate::servers::{self, ServerBoard, ServerCells};
 
-/// A server, whatever the snapshot.
+/// A server, whose state is kept over a change of snapshots.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) config: config::Server,
     trust: config::Trust,
-    /// Who knows the addresses of its name.
+    /// Resolvers for the addresses of its name.
     pub(super) bootstrap: Box<[SocketAddr]>,
     pub(super) addresses: KnownAddresses,
-    /// By the files as they were read last.
+    /// TLS, with the files as they were read last.
     tls: RefCell<Option<Arc<ServerTls>>>,
     latency: Cell<Latency>,
     /// Failures in a row.
     failures: Cell<u32>,
     down: Cell<Option<Down>>,
-    /// Connections that failed in a row, and when the next one may be tried.
+    /// Connections that failed in a row, and the time from which the next one may be tried.
     connect_failures: Cell<u32>,
     connect_after: Cell<Option<Instant>>,
-    /// It does not understand EDNS.
+    /// Fallback to queries without EDNS.
     pub(super) without_edns: Fallback,
-    /// It does not repeat the case of names.
+    /// Fallback to queries in lower case.
     pub(super) in_lower_case: Fallback,
-    /// Numbers of its sockets.
+    /// Numbers of its UDP sockets.
     pub(super) sockets: RefCell<Vec<u32>>,
-    /// The number of its connection.
+    /// Number of its connection.
     pub(super) stream: Cell<Option<u32>>,
-    /// What is told of it.
+    /// State of the server for reports.
     pub(super) cells: Arc<ServerCells>,
 }
 
-/// A server has failed too often.
+/// The state of a server that is down, since it has failed too often.
 #[derive(Debug, Clone, Copy)]
 struct Down {
-    /// Until when no client's question tries it where another server is left.
+    /// Time until which clients' questions go to it only if no other server is left.
     rests_until: Instant,
-    /// When it is asked whether it is back.
+    /// Time of the next probe.
     probe_at: Instant,
 }
 
-/// How long responses take, as RFC 6298 has it for TCP.
+/// The latency of responses, estimated as RFC 6298 does for TCP.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Latency {
     pub(super) smoothed: Duration,
     deviation: Duration,
 }
 
-/// What became of a server's state.
+/// A change of a server's health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Health {
-    /// As before.
+    /// No change.
     Same,
-    /// It has failed too often.
+    /// The server has failed too often.
     Down,
-    /// It works again.
+    /// The server works again.
     Up,
 }
 
-/// Whether a failure is the first of several.
+/// The place of a failure in a row of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
     First,
@@ -93,7 +93,7 @@ impl Latency {
         }
     }
 
-    /// About the 95th percentile of what was seen lately.
+    /// About the 95th percentile of latencies lately.
     pub(super) fn mostly(self) -> Duration {
         self.smoothed + 2 * self.deviation
     }
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// Whether it is the server that an upstream names so: what leads there, and what is believed of it.
+    /// True if it is this server of an upstream, with the same authentication and resolvers.
     pub(super) fn is(&self, config: &config::Server, upstream: &config::Upstream) -> bool {
         let is_secure = self.config.is_secure();
         self.config == *config
@@ -132,7 +132,7 @@ impl Server {
             && (!is_secure || *self.bootstrap == *bootstrap(upstream))
     }
 
-    /// What is spoken below its protocol.
+    /// TLS to the server. `None`: its transport has none.
     pub(super) fn tls(&self) -> Option<Arc<ServerTls>> {
         self.tls.borrow().clone()
     }
@@ -145,12 +145,12 @@ impl Server {
         self.latency.get()
     }
 
-    /// Whether it is asked last.
+    /// True if it is asked last.
     pub(super) fn rests(&self, now: Instant) -> bool {
         self.down.get().is_some_and(|down| now < down.rests_until)
     }
 
-    /// It has answered.
+    /// Notes an answer, and the time that it took.
     pub(super) fn succeeded(&self, took: Duration) -> Health {
         let took = took.max(Duration::from_micros(1));
         self.set_latency(self.latency.get().add(took));
@@ -164,7 +164,7 @@ impl Server {
         }
     }
 
-    /// It has not answered for so long, and may still do so.
+    /// Notes that the server has not answered for so long, and may still do so.
     pub(super) fn takes_longer_than(&self, waited: Duration) {
         let latency = self.latency.get();
         if waited > latency.smoothed {
@@ -177,7 +177,7 @@ impl Server {
         self.cells.set_latency(latency.smoothed);
     }
 
-    /// It has not, or with a failure. `random` spreads what workers do about it.
+    /// Notes that the server has not answered. `random` spreads the probes of workers.
     pub(super) fn failed(&self, now: Instant, random: u32) -> Health {
         let failures = self.failures.get().saturating_add(1);
         self.failures.set(failures);
@@ -199,12 +199,12 @@ impl Server {
         }
     }
 
-    /// When it is to be asked whether it is back; `None` while it works.
+    /// The time of the next probe; `None` while the server works.
     pub(super) fn probe_at(&self) -> Option<Instant> {
         self.down.get().map(|down| down.probe_at)
     }
 
-    /// It is asked `now` whether it is back. That needs a connection, if any.
+    /// Notes a probe that is sent `now`, for which a connection may be opened at once.
     pub(super) fn probed(&self, now: Instant, random: u32) {
         if let Some(down) = self.down.get() {
             self.down.set(Some(Down {
@@ -215,7 +215,7 @@ impl Server {
         }
     }
 
-    /// Whether a connection to it may be tried.
+    /// True if a connection to the server may be tried.
     pub(super) fn may_connect(&self, now: Instant) -> bool {
         self.connect_after.get().is_none_or(|after| now >= after)
     }
@@ -225,7 +225,7 @@ impl Server {
         self.connect_after.set(None);
     }
 
-    /// There is no connection to it, or none that answers: the next one is tried after a while.
+    /// Notes a connection that failed, or never answered: the next one is tried after a pause.
     pub(super) fn connect_failed(&self, now: Instant, random: u32) -> Failure {
         let failures = self.connect_failures.get();
         self.connect_failures.set(failures.saturating_add(1));
@@ -238,7 +238,7 @@ impl Server {
         }
     }
 
-    /// True where a connection came to nothing, and the next one is tried within a moment.
+    /// True if a connection failed, and the next one is tried within a moment.
     pub(super) fn reconnects_soon(&self, now: Instant) -> bool {
         let failures = self.connect_failures.get();
         (1..=CONNECTS_AWAITED_MAX).contains(&failures) && !self.may_connect(now)
@@ -250,7 +250,8 @@ impl Server {
     }
 }
 
-/// Who is asked for addresses: nobody who is himself known by name, so that no question waits for itself.
+/// The resolvers for addresses of an upstream's servers. They are known by address, so that no question waits for
+/// itself.
 fn bootstrap(upstream: &config::Upstream) -> Box<[SocketAddr]> {
     if !upstream.bootstrap.is_empty() {
         return upstream.bootstrap.as_slice().into();
@@ -262,7 +263,7 @@ fn bootstrap(upstream: &config::Upstream) -> Box<[SocketAddr]> {
         .collect()
 }
 
-/// A time between three quarters and five quarters of `time`: so that workers do not act as one.
+/// A time between three quarters and five quarters of `time`, so that workers do not act at once.
 fn spread(time: Duration, random: u32) -> Duration {
     let share = f64::from(random) / f64::from(u32::MAX);
     time.mul_f64(0.75 + share / 2.0)

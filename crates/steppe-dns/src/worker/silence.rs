@@ -1,4 +1,4 @@
-//! How long a connection to a server may be silent: a short while with queries out, longer without.
+//! The idle timeout of a connection to a server: short with queries out, longer without.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,18 +8,18 @@ use tokio::time::{Sleep, sleep_until};
 
 use crate::limits::UPSTREAM_STALL_TIME;
 
-/// The silence of one connection.
+/// The time for which one connection has brought no response.
 #[derive(Debug)]
 pub(super) struct Silence {
     idle_time: Duration,
     since: Instant,
-    /// Since when a query waits, and nothing came.
+    /// Time since which a query waits without any response.
     waits_since: Option<Instant>,
     look_at: Pin<Box<Sleep>>,
 }
 
 impl Silence {
-    /// Of a connection that may idle for `idle_time`.
+    /// The silence of a connection that may idle for `idle_time`.
     pub(super) fn new(idle_time: Duration, now: Instant) -> Self {
         Self {
             idle_time,
@@ -29,17 +29,17 @@ impl Silence {
         }
     }
 
-    /// A query goes out.
+    /// Notes that a query goes out.
     pub(super) fn asked(&mut self, now: Instant) {
         self.waits_since.get_or_insert(now);
     }
 
-    /// A response has come.
+    /// Notes that a response has come.
     pub(super) fn heard(&mut self, now: Instant) {
         (self.since, self.waits_since) = (now, None);
     }
 
-    /// Ready when it lasts too long.
+    /// Ready when the silence has lasted too long.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         while self.look_at.as_mut().poll(cx).is_ready() {
             let end = self.end();

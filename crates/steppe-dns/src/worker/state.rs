@@ -1,6 +1,6 @@
-//! What a worker has: every task of it works on this, one at a time.
+//! The state of a worker, on which its tasks work one at a time.
 //!
-//! Invariant: what a turn has written is sent by its end, and a timer runs while anything is in flight.
+//! Invariant: responses that a turn has written are sent by its end, and a timer runs while a question is in flight.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -39,13 +39,13 @@ use crate::snapshot::Snapshot;
 /// A worker's state, which its tasks share.
 pub(super) type Handle = Rc<RefCell<WorkerState>>;
 
-/// See the module.
+/// The state of a worker.
 pub(crate) struct WorkerState {
     pub(super) index: u16,
     pub(super) shared: Arc<Shared>,
     pub(super) metrics: ShardWriter<Cells>,
     pub(super) lease: Lease,
-    /// Where connections of clients are entered.
+    /// Table of clients, in which their connections are entered.
     pub(super) holders: steppe_mem::Clients,
     pub(super) current: Rc<Current>,
     pub(super) clients: Clients,
@@ -55,36 +55,36 @@ pub(crate) struct WorkerState {
     pub(super) connections: Connections,
     pub(super) cookies: Cookies,
     pub(super) askers: Askers,
-    /// Places of listeners that were closed are used again.
+    /// UDP listeners by number. Numbers of listeners that were closed are used again.
     pub(super) listeners: Vec<Option<Rc<DatagramListener>>>,
     pub(super) rng: StdRng,
-    /// `None`: it is off.
+    /// Query log. `None`: it is off.
     pub(super) log: Option<WorkerLog>,
-    /// A response as it is kept.
+    /// Buffer for a response in its cached form.
     pub(super) body: Box<[u8]>,
-    /// A response as a client gets it.
+    /// Buffer for a response to a client.
     pub(super) reply: Box<[u8]>,
-    /// Datagrams of servers. `None` while they are looked at.
+    /// Buffers for datagrams of servers. `None` while these are handled.
     pub(super) received: Option<DatagramBatch>,
     pub(super) woken: Vec<Waiter>,
     pub(super) timer: Rc<Timer>,
     pub(super) start: Instant,
-    /// When the turn began that goes on, or the last one.
+    /// Time at which the current turn began, or the last one.
     pub(super) turn_at: Instant,
     pub(super) me: Weak<RefCell<WorkerState>>,
 }
 
-/// A UDP socket that clients ask.
+/// A UDP socket that clients send queries to.
 #[derive(Debug)]
 pub(crate) struct DatagramListener {
-    /// As the configuration has it.
+    /// Address in the configuration.
     pub(super) address: SocketAddr,
     pub(super) socket: UdpSocket,
     /// Responses that are about to be sent.
     pub(super) outgoing: RefCell<DatagramBatch>,
 }
 
-/// When the timer has something to do.
+/// The state of the timer task, by which it is woken.
 #[derive(Debug, Default)]
 pub(super) struct Timer {
     pub(super) sleeps: std::cell::Cell<bool>,
@@ -92,7 +92,7 @@ pub(super) struct Timer {
 }
 
 impl WorkerState {
-    /// What a worker's tables and buffers take.
+    /// Bytes of a worker's tables and buffers.
     pub(crate) fn bytes(sizes: TableSizes) -> usize {
         sizes.waiting as usize * Clients::BYTES_EACH
             + sizes.exchanges as usize * (Exchanges::BYTES_EACH + ATTEMPTS_EXCHANGE_BYTES)
@@ -156,7 +156,7 @@ impl WorkerState {
         }))
     }
 
-    /// Adds a listener, and says its number.
+    /// Adds a listener, and returns its number.
     pub(super) fn add_listener(&mut self, listener: &Rc<DatagramListener>) -> u32 {
         let vacant = self.listeners.iter().position(Option::is_none);
         let at = vacant.unwrap_or_else(|| {
@@ -167,7 +167,7 @@ impl WorkerState {
         u32::try_from(at).unwrap_or(u32::MAX)
     }
 
-    /// Serves another snapshot from now on; what is in flight goes on as it began.
+    /// Serves another snapshot from now on; questions in flight go on as they began.
     pub(super) fn set_snapshot(&mut self, snapshot: Arc<Snapshot>) {
         self.current = Rc::new(Current::new(
             snapshot,
@@ -185,7 +185,7 @@ impl WorkerState {
         }
     }
 
-    /// Gives a response that lies in `reply` to whom it is for.
+    /// Delivers the response in `reply` to its destination.
     pub(super) fn deliver(&mut self, destination: Destination, len: usize) {
         match destination {
             Destination::Datagram {
@@ -212,7 +212,7 @@ impl WorkerState {
             }
             Destination::Stream { connection, .. } => {
                 let response = &self.reply[..len];
-                // A client that went does not need it.
+                // A client that has disconnected does not need it.
                 if let Some(connection) = self.connections.get(connection) {
                     connection.answered();
                     connection.push(response);
@@ -231,7 +231,7 @@ impl WorkerState {
         }
     }
 
-    /// Ends a turn.
+    /// Ends a turn: sends responses, and wakes the timer if it is needed.
     fn flush(&mut self) {
         for listener in self.listeners.iter().flatten() {
             let mut outgoing = listener.outgoing.borrow_mut();
@@ -246,12 +246,12 @@ impl WorkerState {
         }
     }
 
-    /// Clients that wait for an answer.
+    /// The number of clients that wait for an answer.
     pub(super) fn in_flight(&self) -> usize {
         self.clients.waiting()
     }
 
-    /// Microseconds since the start.
+    /// Microseconds since the start, which wrap.
     pub(super) fn elapsed_us(&self, now: Instant) -> u32 {
         let elapsed: Duration = now.saturating_duration_since(self.start);
         // Differences of two are right as long as less than an hour lies between them.
@@ -280,7 +280,7 @@ fn send(metrics: &Cells, outgoing: &mut DatagramBatch, socket: &UdpSocket) {
     }
 }
 
-/// Lets a task do something, and sends what comes of it.
+/// Runs one turn of a task on the state, and sends the responses of it.
 #[expect(
     clippy::disallowed_methods,
     reason = "once a turn: a batch of datagrams has one time"
@@ -295,7 +295,7 @@ pub(super) fn turn<R>(state: &Handle, run: impl FnOnce(&mut WorkerState, Instant
 }
 
 impl DatagramListener {
-    /// Bytes of a listener: what came, and what is sent.
+    /// Bytes of a listener's buffers, for datagrams in both directions.
     pub(crate) const BYTES: usize = 2 * DATAGRAMS_PER_BATCH * UDP_PAYLOAD_BYTES;
 
     pub(super) fn new(address: SocketAddr, socket: UdpSocket) -> Self {

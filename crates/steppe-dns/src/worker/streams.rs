@@ -1,7 +1,7 @@
-//! Listeners of connections: accepting, hearing whom a proxy connects for, agreeing on TLS, counting in.
+//! TCP and TLS listeners: accept, PROXY header, TLS handshake, and entry into the table of connections.
 //!
-//! Invariant: a connection is charged before anything is read of it, and who has yet to agree on TLS is
-//! bounded among its like.
+//! Invariant: a connection is charged before anything is read from it, and the number of handshakes in progress
+//! is bounded.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -34,7 +34,7 @@ use crate::snapshot::Snapshot;
 /// A TCP socket that clients connect to.
 #[derive(Debug)]
 pub(super) struct StreamListener {
-    /// As the configuration has it.
+    /// Address in the configuration.
     pub(super) address: SocketAddr,
     listener: Listener,
     worker: Rc<Worker>,
@@ -42,10 +42,10 @@ pub(super) struct StreamListener {
     settings: RefCell<StreamSettings>,
 }
 
-/// What connections from now on are served with.
+/// The settings of connections from now on.
 #[derive(Debug, Clone)]
 pub(super) struct StreamSettings {
-    /// Of those that are served here, [`Protocol::Tcp`] or [`Protocol::Tls`].
+    /// Protocol of connections: [`Protocol::Tcp`] or [`Protocol::Tls`], which this crate serves.
     pub(super) protocol: Protocol,
     pub(super) tls: Option<Arc<ListenerTls>>,
     pub(super) introduction: Introduction,
@@ -58,19 +58,19 @@ struct Accepted {
     settings: StreamSettings,
     peer: SocketAddr,
     charge: Reservation,
-    /// Its place among the connections of all clients.
+    /// Entry of the connection in the table of clients.
     holding: Holding,
-    /// Reservations from it count for the client.
+    /// Lease whose reservations count for the client.
     lease: Lease,
 }
 
-/// The protocol of connections, for people.
+/// The protocol of connections, for reports.
 const DNS: &str = "dns";
 
-/// A connection's bytes, and what of them was read already.
+/// The transport of a connection, and the bytes that were read from it already.
 type Begun = (Transport, Option<Buffer>);
 
-/// Why a connection is not served.
+/// The reason why a connection is not served.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error(transparent)]
@@ -101,13 +101,13 @@ impl StreamListener {
         })
     }
 
-    /// Connections from now on are served as a new configuration says.
+    /// Changes the settings of connections from now on.
     pub(super) fn set_settings(&self, settings: StreamSettings) {
         *self.settings.borrow_mut() = settings;
     }
 }
 
-/// Accepts connections, until it is aborted.
+/// Accepts connections, until the task is aborted.
 pub(super) async fn accept(state: Handle, listener: Rc<StreamListener>) {
     loop {
         let accepted = poll_fn(|cx| {
@@ -124,7 +124,7 @@ pub(super) async fn accept(state: Handle, listener: Rc<StreamListener>) {
     }
 }
 
-/// Accepts what is queued at a listener that is about to close.
+/// Accepts the connections that are queued at a listener that is about to close.
 pub(super) fn accept_rest(state: &Handle, listener: &Rc<StreamListener>) {
     let mut cx = Context::from_waker(Waker::noop());
     while let Poll::Ready(Ok((stream, peer))) = listener.listener.poll_accept(&mut cx) {
@@ -132,7 +132,7 @@ pub(super) fn accept_rest(state: &Handle, listener: &Rc<StreamListener>) {
     }
 }
 
-/// Serves a connection, if its client is to be answered and there is memory.
+/// Serves a connection, if its client is admitted and the budget has room.
 fn admit(handle: &Handle, listener: &Rc<StreamListener>, stream: Stream, peer: &PeerAddress) {
     let PeerAddress::Ip(peer) = *peer else {
         return;
@@ -149,7 +149,7 @@ fn admit(handle: &Handle, listener: &Rc<StreamListener>, stream: Stream, peer: &
     }
     let holder = match settings.introduction {
         Introduction::None => ClientAddress::Shared(peer.ip()),
-        // It speaks for others.
+        // A proxy connects for many clients.
         Introduction::ByProxy => ClientAddress::Exempt(peer.ip()),
     };
     let holding = state.holders.open(holder, DNS);
@@ -200,7 +200,8 @@ impl Accepted {
         drop(entry);
     }
 
-    /// What is below the protocol.
+    /// Reads the PROXY header and performs the TLS handshake, if the settings have these. Returns the transport and
+    /// the client.
     #[expect(
         clippy::disallowed_methods,
         reason = "the deadline of a header and a TLS handshake begins with it"
@@ -248,12 +249,12 @@ impl Accepted {
             deadline,
             timeout: HANDSHAKE_TIME_MAX,
             lease: &lease,
-            // It speaks no protocol that is served here.
+            // A client that speaks HTTP without TLS gets no answer.
             to_plain_http: &[],
         };
-        // It is set again once the handshake begins.
+        // The deadline is set again once the handshake begins.
         deadline.clear();
-        // In a box: what is served after it has no need of its room.
+        // In a box, whose memory is freed before the connection is served.
         let (transport, agreed) = Box::pin(accepting.accept(transport, pending)).await?;
         let name = agreed.server_name.as_deref().unwrap_or_default();
         let (label, _) = name.split_once('.').unwrap_or_default();
@@ -261,14 +262,14 @@ impl Accepted {
         Ok(((transport, None), client))
     }
 
-    /// Has what it takes from now on count for the client that a proxy names.
+    /// Makes reservations from now on count for the client that a proxy names.
     fn hold_for(&mut self, client: IpAddr) {
         let state = self.handle.borrow();
         self.holding = state.holders.open(ClientAddress::Shared(client), DNS);
         self.lease = state.lease.of_holder(self.holding.holder());
     }
 
-    /// Counts the connection among those that are served.
+    /// Enters the connection into the table of those that are served.
     fn count_in(
         self,
         (begun, client): (Begun, Client),
@@ -306,7 +307,7 @@ impl Accepted {
     }
 }
 
-/// A connection among those that are served, until this is dropped: its task may be dropped at any await.
+/// A connection's entry in the table, which is removed on drop: the task may be dropped at any await.
 struct Entry {
     handle: Handle,
     number: u64,
@@ -320,7 +321,7 @@ impl Drop for Entry {
 }
 
 impl Snapshot {
-    /// The listeners of connections that are served here, and how.
+    /// The TCP and TLS listeners that this crate serves, with their settings.
     pub(super) fn stream_settings(&self) -> Vec<(SocketAddr, StreamSettings)> {
         let listeners = self.config.listeners.iter().zip(&self.tls);
         let settings = listeners.filter_map(|(listener, tls)| {

@@ -1,9 +1,9 @@
-//! Connections to servers: one a server, for many queries. TCP (RFC 7766), TLS (RFC 7858) and HTTP/2.
+//! Connections to servers: one for each server, for many queries. TCP (RFC 7766), TLS (RFC 7858) and HTTP/2.
 //!
-//! A connection is opened with the first query, and carries the next ones until it idles or ends. Queries
-//! that were out on one that has answered before are asked again on the next: servers close connections
-//! whenever they like (RFC 7766 §6.2.3). After one that never answered, the next is tried after a pause, for which
-//! questions wait while it is short.
+//! A connection is opened with the first query, and carries the next ones until it idles or ends. Queries that
+//! were out on a connection that has answered before are sent again on the next one: servers close connections
+//! whenever they like (RFC 7766 §6.2.3). After a connection that never answered, the next one is tried after a
+//! pause; questions wait for it if the pause is short.
 
 use std::future::poll_fn;
 use std::io;
@@ -30,7 +30,7 @@ use crate::limits::{
 };
 
 impl WorkerState {
-    /// The connection to a server; it is opened where there is none.
+    /// The number of the connection to a server, which is opened if there is none.
     pub(super) fn stream_to(&mut self, server: &Rc<Server>, now: Instant) -> Result<u32, NotSent> {
         if let Some(number) = server.stream.get()
             && self.attempts.attempts_on(number) < ATTEMPTS_PER_SOCKET_MAX
@@ -64,7 +64,7 @@ impl WorkerState {
         Ok(number)
     }
 
-    /// A connection has ended: what was out on it is asked again, or of others.
+    /// Handles the end of a connection: its queries are sent again, or other servers are asked.
     fn stream_ended(&mut self, connection: &Connecting, ended: io::Result<()>, now: Instant) {
         let server = &connection.server;
         let has_answered = connection.queue.has_answered();
@@ -85,7 +85,7 @@ impl WorkerState {
             (Ok(()), _) => {}
         }
         let attempts = self.attempts.attempts_of(connection.number);
-        // What is asked again goes on another one.
+        // Queries that are sent again go on another connection.
         self.replace(connection.number);
         for attempt in attempts {
             if has_answered {
@@ -97,7 +97,7 @@ impl WorkerState {
         self.retire(connection.number);
     }
 
-    /// A query on a connection was not answered, and that is not its server's failure: it is sent again.
+    /// Sends a query again that was not answered on a connection, which is no failure of its server.
     pub(super) fn send_again(&mut self, attempt: AttemptId, now: Instant) {
         let Some((place, server)) = self.end_attempt(attempt) else {
             return;
@@ -109,8 +109,8 @@ impl WorkerState {
         }
     }
 
-    /// A query was on a connection that came to nothing: its question waits for the next one, unless its server
-    /// has gone.
+    /// Handles a query on a connection that failed: its question waits for the next connection, unless the server is
+    /// gone.
     fn connection_lost(&mut self, (place, server): (u32, usize), now: Instant) {
         if self.ask_in_lower_case((place, server), now) {
             return;
@@ -125,7 +125,7 @@ impl WorkerState {
 
 /// Connects, and carries queries and responses until the connection ends or idles.
 async fn run(connection: Connecting) {
-    // In boxes: a connection does not keep the room of its beginning, nor that of another protocol.
+    // In boxes, so that a connection keeps neither the memory of its establishment nor that of another protocol.
     let established = Box::pin(establish(&connection));
     let established = timeout(UPSTREAM_CONNECT_TIME_MAX, established).await;
     let ended = match established {

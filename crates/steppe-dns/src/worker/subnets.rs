@@ -1,8 +1,8 @@
-//! Client subnets: what servers are told of a client's network, and for whom their answers are. RFC 7871.
+//! Client subnets: the subnet that servers are sent, and the clients that their answers are for. RFC 7871.
 //!
-//! An answer that depends on the network is kept for clients of the prefix that was told, and any other for
-//! everybody. So an answer may be asked for more often than it had to be, and never reaches a client that
-//! it is not for.
+//! An answer that depends on the network is cached for clients of the prefix that was sent, and any other for
+//! all clients. So servers may be asked more often than necessary, but an answer never reaches a client that it
+//! is not for.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::config::ClientSubnet;
 use crate::wire::{ClientQuery, Message, Response, Subnet};
 
-/// The network that servers are told.
+/// The client subnet that servers are sent.
 pub(super) fn subnet_told(
     policy: ClientSubnet,
     query: &ClientQuery<'_>,
@@ -23,7 +23,7 @@ pub(super) fn subnet_told(
     match policy {
         ClientSubnet::Strip => None,
         ClientSubnet::Pass => named,
-        // §7.1.2: a client may want that nobody is told.
+        // §7.1.2: with a prefix length of 0, a client asks that its network not be sent.
         ClientSubnet::Add { .. } if named.is_some_and(|named| named.prefix == 0) => None,
         ClientSubnet::Add { ipv4, ipv6 } => {
             let prefix = if client.address.is_ipv4() { ipv4 } else { ipv6 };
@@ -32,7 +32,7 @@ pub(super) fn subnet_told(
     }
 }
 
-/// Looks for an answer for the key's network, then for one for everybody.
+/// Looks up an answer for the key's subnet, then one for all clients.
 pub(super) fn look_up(
     cache: &Cache,
     key: &Key<'_>,
@@ -52,7 +52,7 @@ pub(super) fn look_up(
 }
 
 impl Exchange {
-    /// Whom a response is for. §7.3: one without the option, or with a scope of zero, is for everybody.
+    /// The clients that a response is for. §7.3: one without the option, or with a scope of zero, is for all.
     pub(super) fn audience(&self, response: &Response<'_>) -> Audience {
         let opt = response.message().opt();
         let option = opt.and_then(|opt| opt.subnet_and_scope().ok().flatten());
@@ -63,8 +63,8 @@ impl Exchange {
     }
 }
 
-/// Whether a response is for the network that its server was told. §7.3: one for another is dropped, which
-/// whoever forges it has to guess too.
+/// True if a response is for the subnet that its server was sent. §7.3: a response for another one is dropped, so
+/// a forger has to guess the subnet too.
 pub(super) fn is_for(told: Option<Subnet>, message: &Message<'_>) -> bool {
     let Some((told, opt)) = told.zip(message.opt()) else {
         return true;

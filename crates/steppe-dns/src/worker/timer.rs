@@ -7,18 +7,18 @@ use super::log::WorkerLog;
 use super::state::{Handle, WorkerState, turn};
 use crate::limits::{DEADLINE_TICK_MS, SWEEP_EVERY};
 
-/// What there is to wait for.
+/// The next thing that the timer waits for.
 enum Pending {
     /// Deadlines of exchanges.
     Deadlines,
-    /// Sockets that are closed some time, and lines of the log.
+    /// Sockets that are to be closed, and lines of the log that are to be flushed.
     Sockets,
-    /// A probe.
+    /// A probe, which is due after this time.
     After(Duration),
     Nothing,
 }
 
-/// Does what is due, for ever.
+/// Runs the timer, for ever: handles deadlines, closes sockets, sends probes.
 pub(super) async fn run(state: Handle) {
     let timer = Rc::clone(&state.borrow().timer);
     let mut swept_at = state.borrow().start;

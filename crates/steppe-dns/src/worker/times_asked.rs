@@ -1,4 +1,4 @@
-//! How often servers were asked one question.
+//! The numbers of times that servers were asked one question.
 //!
 //! RFC 9520 §3.1: a server is asked three times over a transport at most; then it counts as silent there.
 
@@ -9,7 +9,7 @@ use crate::limits::QUERIES_PER_SERVER_MAX;
 pub(super) struct TimesAsked([u64; QUERIES_PER_SERVER_MAX]);
 
 impl TimesAsked {
-    /// A server was asked once more.
+    /// Counts a query to a server.
     pub(super) fn count(&mut self, server: usize) {
         let bit = 1 << server;
         if let Some(times) = self.0.iter_mut().find(|times| **times & bit == 0) {
@@ -17,12 +17,12 @@ impl TimesAsked {
         }
     }
 
-    /// Whether a server was asked as often as it may be.
+    /// True if a server was asked as often as it may be.
     pub(super) fn is_enough(&self, server: usize) -> bool {
         self.0[QUERIES_PER_SERVER_MAX - 1] & (1 << server) != 0
     }
 
-    /// Another transport is next for a server.
+    /// Resets the count of a server, which is asked over another transport or in another way next.
     pub(super) fn begin_anew(&mut self, server: usize) {
         self.0.iter_mut().for_each(|times| *times &= !(1 << server));
     }

@@ -1,4 +1,4 @@
-//! An upstream as one worker knows it: which of its servers is asked when.
+//! One worker's state of an upstream: the order in which its servers are asked, and the pauses between them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,12 +18,12 @@ pub(super) struct Upstream {
     pub(super) config: config::Upstream,
     pub(super) plan: Plan,
     pub(super) servers: Vec<Rc<Server>>,
-    /// Whose turn it is.
+    /// Turn of [`Policy::RoundRobin`]; the count wraps.
     turn: Cell<usize>,
 }
 
 impl Upstream {
-    /// `known`: servers of the last snapshot, whose state goes on.
+    /// An upstream of a new snapshot. `known` are servers of the last one, whose state is kept.
     pub(super) fn new(
         config: &config::Upstream,
         (plan, sessions): (Plan, &Sessions),
@@ -44,8 +44,8 @@ impl Upstream {
         }
     }
 
-    /// Writes the order in which servers are asked: those that rest come last. `random` draws one that is
-    /// asked first now and then, since who is not asked is not known.
+    /// Writes the order in which servers are asked: those that rest come last. `random` draws a server that is
+    /// asked first now and then, since the latency of a server that is not asked is unknown.
     pub(super) fn order(&self, now: Instant, random: u32, order: &mut [u8]) {
         for (place, index) in order.iter_mut().zip(0..) {
             *place = index;
@@ -59,7 +59,7 @@ impl Upstream {
                 order.rotate_left(turn % self.servers.len());
             }
             Policy::Hedge | Policy::Race | Policy::Fastest => {
-                // Nothing is known of a server that was never asked: it is asked first, and known then.
+                // The latency of a server that was never asked is zero: it is asked first, and measured by that.
                 sort_by(order, |index| server(index).latency().smoothed);
                 let drawn = usize::try_from(random / EXPLORE_EVERY).unwrap_or_default();
                 if random.is_multiple_of(EXPLORE_EVERY) {
@@ -70,7 +70,7 @@ impl Upstream {
         sort_by(order, |index| server(index).rests(now));
     }
 
-    /// How long a server is waited for before the next one is asked too.
+    /// The time for which a server is waited for before the next one is asked too.
     pub(super) fn patience(&self, server: usize) -> Duration {
         let half = self.config.timeout / 2;
         let mostly = self.servers[server].latency().mostly();
@@ -86,8 +86,9 @@ impl Upstream {
         patience.min(half)
     }
 
-    /// How long is waited after a server was asked, `sent` queries having gone to any before, until the next
-    /// one is. Once all were asked, the next one is asked again: what is only slow is to answer before.
+    /// The pause between a query to a server and the next query, after `sent` queries to any server before. It
+    /// doubles with each round of all servers. Before a server is asked again, the pause is long enough for one
+    /// that is only slow to answer.
     pub(super) fn pause(&self, server: usize, sent: u16) -> Duration {
         let (sent, servers) = (usize::from(sent), self.servers.len());
         let longer: u32 = 1 << (sent / servers).min(4);
@@ -109,7 +110,7 @@ impl Upstream {
     }
 }
 
-/// Sorts without a change of order among equals, and without memory: there are 64 at most.
+/// Sorts stably, without allocation (insertion sort): there are 64 servers at most.
 fn sort_by<K: Ord>(order: &mut [u8], key: impl Fn(u8) -> K) {
     for sorted in 1..order.len() {
         let mut at = sorted;

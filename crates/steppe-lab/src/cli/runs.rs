@@ -29,7 +29,7 @@ pub(super) struct RunArguments {
     output: Output,
 }
 
-/// Where a run goes, and what is said meanwhile.
+/// The folder of a run's results, and the choice of progress output.
 #[derive(Debug, Args)]
 pub(super) struct Output {
     /// Folder for the results [default: lab-runs/NAME-TIME]
@@ -40,7 +40,7 @@ pub(super) struct Output {
     quiet: bool,
 }
 
-/// What is to be run and judged.
+/// A run that is to be judged: its kind, its scenario, and the scenario's text and path.
 pub(super) struct Task<'a> {
     pub(super) kind: RunKind,
     pub(super) scenario: Scenario,
@@ -64,7 +64,7 @@ pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
     })
 }
 
-/// Runs a scenario, writes the reports, and says the verdict.
+/// Runs a scenario, writes the reports, and prints the verdict. Returns the exit code.
 pub(super) fn judge(task: Task<'_>) -> u8 {
     let Task {
         kind,
@@ -119,7 +119,7 @@ pub(super) fn judge(task: Task<'_>) -> u8 {
     }
 }
 
-/// Reads a scenario; what is wrong with it has been said when this is an error.
+/// Reads and checks a scenario. If it is wrong, prints the mistakes and returns the exit code.
 pub(super) fn read(file: &Path) -> Result<(Scenario, String), u8> {
     let text = fs::read_to_string(file).map_err(|error| {
         complain(&format!("can't read {}: {error}", file.display()));
@@ -144,7 +144,7 @@ pub(super) fn read(file: &Path) -> Result<(Scenario, String), u8> {
     Ok((scenario, text))
 }
 
-/// Writes the reports, and says the verdict.
+/// Writes the reports, and prints the verdict. Returns the exit code.
 fn finish(folder: &Path, verdict: &Verdict) -> u8 {
     let reports = report::write_all(folder);
     match Folder::load(folder) {
@@ -169,7 +169,7 @@ fn finish(folder: &Path, verdict: &Verdict) -> u8 {
     verdict.exit_code
 }
 
-/// GitHub shows what is appended to the file that it names.
+/// Appends the summary to the file `GITHUB_STEP_SUMMARY`, which GitHub shows with the job.
 fn hand_to_github(summary: &Path) {
     let Some(file) = std::env::var_os("GITHUB_STEP_SUMMARY") else {
         return;
@@ -223,5 +223,5 @@ fn default_folder(name: &str) -> PathBuf {
     Path::new("lab-runs").join(format!("{name}-{}", now.replace('T', "-")))
 }
 
-/// Of a terminal that does not tell.
+/// Columns of a terminal whose width is unknown.
 const COLUMNS: u16 = 100;

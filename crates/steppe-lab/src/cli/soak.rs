@@ -1,8 +1,7 @@
 //! `steppe-lab soak`: a scenario, or a target that runs already and needs none.
 //!
-//! For a target that runs already a scenario is written that says what was asked for on the command
-//! line, and defaults for the rest: it is an ordinary one, is kept in the run's folder, and can be kept
-//! as a file with `--save`.
+//! For a target that runs already, a scenario is written from the arguments of the command line and from
+//! defaults. It is an ordinary scenario: it is kept in the run's folder, and `--save` writes it to a file.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -43,7 +42,7 @@ pub(super) struct SoakArguments {
     output: Output,
 }
 
-/// What a scenario would say.
+/// Settings of a run without a scenario: length, load, metrics and budget.
 #[derive(Debug, Args)]
 struct RunningPlan {
     /// Duration of the load
@@ -79,7 +78,7 @@ struct RunningPlan {
     save: Option<PathBuf>,
 }
 
-/// A heading on the struct would be that of what follows it, too.
+/// Heading of these options in the help. A heading on the struct would apply to the options after it, too.
 const ALONE: &str = "Options of --pid and --cgroup without a scenario";
 
 pub(super) fn run(arguments: &SoakArguments) -> u8 {
@@ -109,7 +108,7 @@ pub(super) fn run(arguments: &SoakArguments) -> u8 {
         }
         scenario.target.process = TargetProcess::Running(running);
     }
-    // Before anything is written: a wrong name is a wrong call.
+    // Look for the target before anything is written: a wrong name is a wrong call.
     if let Some(running) = scenario.target.running() {
         match RunningTarget::find(running) {
             Ok(found) => say(&format!("target: {}; it is left running", found.name())),
@@ -141,7 +140,7 @@ fn until(text: &str) -> Result<Until, String> {
         .ok_or_else(|| format!("expected {names}"))
 }
 
-/// What of a scenario a target that runs already can't do.
+/// The part of a scenario that needs a fresh process, as a reason to refuse a target that runs already.
 fn needs_fresh_process(scenario: &Scenario) -> Option<&'static str> {
     let runs = scenario.soak.as_ref().map_or(1, |soak| soak.runs);
     let starts_services = !scenario.services.is_empty();
@@ -158,7 +157,7 @@ fn needs_fresh_process(scenario: &Scenario) -> Option<&'static str> {
     }
 }
 
-/// The scenario of the command line, with its text.
+/// The scenario of the command line, with its text; `--save` writes it to a file.
 fn written(running: &Running, plan: &RunningPlan) -> Result<(Scenario, String), u8> {
     let text = scenario(running, plan);
     if let Some(file) = &plan.save {

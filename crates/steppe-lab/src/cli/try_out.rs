@@ -1,8 +1,8 @@
 //! `steppe-lab try`: a first look at any program that listens, without a scenario.
 //!
-//! The program is started once to find out where it listens and what answers over HTTP, then soaked for
-//! as long as was said. The scenario that comes of it is an ordinary one, and can be kept with `--save`.
-//! Left out: programs that listen on another port every time, which are told so.
+//! The program is started once to find the port that it listens on and the status of its response, then soaked for
+//! the length of `--for`. The resulting scenario is an ordinary one, and `--save` writes it to a file. Left out:
+//! programs that listen on another port every time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(super) struct TryArguments {
     command: Vec<String>,
 }
 
-/// What was found out about the program.
+/// The port that the program listens on, and the status of its response.
 struct Found {
     port: u16,
     status: u16,
@@ -154,9 +154,9 @@ fn scenario(arguments: &TryArguments, found: &Found) -> String {
     let name = Path::new(&arguments.command[0])
         .file_name()
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    // An epoch a second, a sixth of it quiet.
+    // Epochs of a second each, of which the quiet moment takes about a sixth.
     let count = arguments.length.as_secs().max(1);
-    // Nothing is expected of what is only looked at: an answer that is no success is no error either.
+    // A status outside of 2xx and 3xx is then the expected one: `try` asks for no success.
     let expected = if (200..400).contains(&found.status) {
         String::new()
     } else {
@@ -172,12 +172,12 @@ fn scenario(arguments: &TryArguments, found: &Found) -> String {
     )
 }
 
-/// As TOML writes a text: what JSON escapes is escaped the same.
+/// A text as a string of TOML, which has the escapes of JSON.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Less can't be judged.
+/// Parses the length of a load, at least 20 s: a shorter run can't be judged.
 pub(super) fn length(text: &str) -> Result<Duration, String> {
     let length = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if length < Duration::from_secs(20) {

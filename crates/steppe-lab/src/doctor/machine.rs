@@ -1,4 +1,4 @@
-//! The machine itself, and what of its surroundings makes figures noisy.
+//! The machine, and conditions on it that make measurements noisy.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::observe::capability::capability;
 use crate::observe::cgroup::{Place, Version};
 use crate::record::{Capability, Machine};
 
-/// Where it runs.
+/// Kernel, CPUs, memory and settings of this machine.
 pub fn machine() -> Machine {
     let cpu = read("/proc/cpuinfo");
     let version = Place::of_process(std::process::id()).map(|place| place.version);
@@ -32,7 +32,7 @@ pub fn machine() -> Machine {
     }
 }
 
-/// What could disturb a measurement here. "Available" means that it does not.
+/// Conditions of this machine that could disturb a measurement. "Available" means that the condition does not.
 pub(super) fn surroundings() -> Vec<Capability> {
     let machine = machine();
     vec![
@@ -156,7 +156,7 @@ fn load_average(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// The word in brackets.
+/// The setting that is chosen: the word in brackets.
 fn chosen(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
@@ -169,9 +169,9 @@ fn read(path: &str) -> Option<String> {
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const OVERCOMMIT: &str = "/proc/sys/vm/overcommit_memory";
-/// Two for the target and two for the load.
+/// Fewest CPUs without a remark: two for the target and two for the load.
 const CPUS_WANTED: u32 = 4;
-/// Of all CPUs.
+/// Highest load average of an idle machine, as a share of its CPUs.
 const LOAD_SHARE_MAX: f64 = 0.25;
 
 #[cfg(test)]

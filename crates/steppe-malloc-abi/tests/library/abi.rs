@@ -1,7 +1,7 @@
 //! The contract of each exported function, checked by programs in C and C++ that use it.
 //!
-//! `testdata/abi.c` and `testdata/cxx.cc` have the checks, one case each; here is which cases there
-//! are, and what only another process can see: the symbols, what is printed, limits of memory.
+//! `testdata/abi.c` and `testdata/cxx.cc` have the checks, one case each; here are the names of the
+//! cases, and checks that only another process can do: the symbols, the output, limits of memory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -53,7 +53,7 @@ cases! { cxx_case:
 
 fn case(name: &str) -> Ended {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
-    // It calls functions that only the library has.
+    // The program calls functions that only the library has.
     let program = PROGRAM.get_or_init(|| Program::compile_with("abi.c", &[library()]));
     run(program.preloaded().arg(name)).succeeded()
 }
@@ -64,7 +64,7 @@ fn cxx_case(name: &str) {
     run(program.preloaded().arg(name)).succeeded();
 }
 
-/// A program that replaces the two basic forms, and leaves it to the others to call them.
+/// A program that replaces the two basic forms of `operator new`, which the other forms call.
 #[test]
 fn cxx_forms_of_the_program_are_met() {
     let program = Program::compile_with("cxx.cc", &["-DREPLACED", "-Wno-sized-deallocation"]);
@@ -137,7 +137,7 @@ fn a_heap_profile_is_written() {
     assert!(out.contains("MAPPED_LIBRARIES"), "{out}");
 }
 
-/// What the shared library exports: each name that it promises, and no other.
+/// The exports of the shared library: each promised name, and no other.
 #[test]
 fn only_c_names_are_exported() {
     let exported = words(

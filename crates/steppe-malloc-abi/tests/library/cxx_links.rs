@@ -14,7 +14,7 @@ const CASES: [&str; 6] = [
     "handler_frees",
 ];
 
-/// The library that a program gets, beside further arguments of its linker.
+/// The library that a program is linked with, by further arguments of its linker.
 #[derive(Clone, Copy, PartialEq)]
 enum Library {
     Preloaded,
@@ -22,7 +22,8 @@ enum Library {
     Static,
 }
 
-/// Runs all cases of a program that is linked so, and of one that replaces the basic forms.
+/// Runs all cases of a program that is linked with these arguments, and of one that replaces the
+/// basic forms.
 fn each_form_is_met(kind: Library, arguments: &[&str]) {
     let linked = match kind {
         Library::Preloaded => None,
@@ -37,7 +38,7 @@ fn each_form_is_met(kind: Library, arguments: &[&str]) {
         for case in CASES {
             let mut command = Command::new(program.path());
             command.arg(case);
-            // One that is linked to the shared library has to find it.
+            // A program that is linked to the shared library has to find it.
             if kind != Library::Static {
                 command.env("LD_PRELOAD", library());
             }

@@ -1,4 +1,4 @@
-//! Libraries that are opened with `RTLD_DEEPBIND`: by default they meet the same `malloc` as their program.
+//! Libraries that are opened with `RTLD_DEEPBIND`: by default they use the same `malloc` as their program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Compiles all by a function that gets the source, further arguments and the target.
+    /// Compiles all three by a function that gets the source, further arguments and the target.
     pub fn new(compile: impl Fn(&str, &[&str], &Path)) -> Self {
         const PLUGIN: &str = "deep_binding_plugin.c";
         let tree = Self {
@@ -57,7 +57,7 @@ fn opened_libraries_meet_the_preloaded_malloc() {
     assert_eq!(ended.errors, "");
 }
 
-/// For a program that counts on the flag.
+/// The flag is kept by the setting, for a program that relies on it.
 #[test]
 fn a_setting_keeps_the_flag() {
     let tree = tree();
@@ -82,7 +82,7 @@ fn php_works() {
     assert_eq!(ended.errors, "");
 }
 
-/// No library follows a static program's own, and still it opens others by the C library's `dlopen`.
+/// A static program is followed by no library, and still opens others by the C library's `dlopen`.
 #[test]
 fn static_programs_open_libraries() {
     const NAME: &str = "static_programs_open_libraries";

@@ -42,7 +42,8 @@ fn in_four_threads_at_once() {
     exhaust(if is_long() { 400_000 } else { 200_000 }, "threads");
 }
 
-/// The limit comes when the allocator has reserved what it wants: even less than what is mapped.
+/// The limit is set after the allocator has reserved its address space, and is below what is mapped
+/// already.
 #[test]
 fn a_limit_that_comes_later() {
     let program = Program::compile("exhaustion.c");
@@ -51,7 +52,7 @@ fn a_limit_that_comes_later() {
     }
 }
 
-/// So little that not even the allocator's own tables fit: the program starts, or says why not.
+/// The allocator's own tables may not even fit: the program starts, or prints the reason.
 #[test]
 fn hardly_any_memory() {
     for kilobytes in (3_000..30_000).step_by(1_000) {
@@ -62,7 +63,7 @@ fn hardly_any_memory() {
     }
 }
 
-/// As `#[global_allocator]`: the message and the end that every Rust program has.
+/// A `#[global_allocator]` program ends with the message and the signal of every Rust program.
 #[test]
 fn a_rust_program_ends_by_the_standard_handler() {
     let program = crate::support::example("global_allocator");

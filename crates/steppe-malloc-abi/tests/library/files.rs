@@ -61,7 +61,7 @@ fn statistics_never_go_to_a_file_of_the_program() {
             "1" => ended.errors,
             path => read(&folder.join(path)),
         };
-        // Nothing of the standard error of the start is left for `1`.
+        // The standard error of the start is closed for `1`, so nothing is written.
         let lines = usize::from((setting, case) != ("1", "reuse_all"));
         assert_eq!(
             statistics(&written).len(),
@@ -76,7 +76,7 @@ fn statistics_of_one_program_after_the_other() {
     let folder = Scratch::new("malloc-files");
     let stats = folder.join("stats");
     for _ in 0..3 {
-        // Relative, and the program leaves for another folder.
+        // The path is relative, and the program changes to another folder.
         let mut command = program(&folder, "moved", Path::new("/"));
         ends(command.env("STEPPE_MALLOC_STATS", "stats"));
     }
@@ -121,7 +121,8 @@ fn files_that_cannot_be_written_are_told_at_the_start() {
     assert!(names(&folder).is_empty(), "{:?}", names(&folder));
 }
 
-/// Runs a program that waits for two profiles, and has a last one at exit. The folder has `files` then.
+/// Runs a program that waits for two profiles, and writes a last one at exit. The folder has
+/// `files` then.
 fn profiles(folder: &Scratch, case: &str, settings: &[(&str, &str)], files: &[&str]) {
     let mut command = program(folder, case, Path::new("heap"));
     command
@@ -159,7 +160,7 @@ fn heap_profiles_by_signal() {
         &["heap", "heap.1", "heap.2"],
     );
     let first = read(&folder.join("heap.1"));
-    // Files of a process before it stay as they are.
+    // Files of an earlier process stay as they are.
     profiles(
         &folder,
         "signals_at_work",

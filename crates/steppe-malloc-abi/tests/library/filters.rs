@@ -1,4 +1,4 @@
-//! Programs that forbid system calls (seccomp(2)) live: the library makes none of those behind their back.
+//! Programs that forbid system calls (seccomp(2)) survive: the library makes none of the forbidden calls.
 
 use steppe_testkit::{Scratch, skip};
 

@@ -8,7 +8,7 @@ use crate::support::{hardened_library, library, run};
 /// glibc 2.28, of Debian 10 and Enterprise Linux 8.
 const FLOOR: (u32, u32, u32) = (2, 28, 0);
 
-/// Checks the versions of all symbols that a library takes from others, as a program of binutils reads them.
+/// Checks the versions of all symbols that a library imports, as a program of binutils lists them.
 pub fn is_at_most_the_floor(objdump: &str, library: &Path) {
     let table = run(Command::new(objdump).arg("-T").arg(library)).succeeded();
     let undefined: Vec<&str> = table
@@ -23,7 +23,7 @@ pub fn is_at_most_the_floor(objdump: &str, library: &Path) {
             .split_once("GLIBC_")
             .and_then(|(_, rest)| rest.split([')', ' ']).next());
         let Some(version) = version else {
-            // The compiler's own files ask for these, and do without.
+            // The compiler's own files import these weakly, and work without them.
             let is_weak = line.split_whitespace().nth(1) == Some("w");
             assert!(is_weak, "{line}");
             continue;

@@ -1,8 +1,8 @@
-//! Every way to free, and then nothing more: what is free goes back within twice the decay time.
+//! Each way to free, and then no further call: free memory goes back within twice the decay time.
 //!
 //! `idleness.c` frees in the way that a case names, calls the allocator no more, and judges itself: at most the pages
-//! that have a live block stay resident, and 4 MiB. A case that is late is tried again alone, since a machine that is
-//! busy delays the thread that gives memory back; one that keeps its memory for a minute fails at once.
+//! that have a live block stay resident, and 4 MiB. A case that is late is tried again alone, since a busy machine
+//! delays the background thread; one that keeps its memory for a minute fails at once.
 //!
 //! The first tier runs each of [`STRIDE`] cases, the long tier all of them.
 
@@ -24,7 +24,7 @@ struct Way {
 
 const ALL_FREED: &[&str] = &["lifo", "fifo", "random"];
 const FIFO: &[&str] = &["fifo"];
-/// Each group of classes has one: small ones, runs of units, and mappings.
+/// A size of each group of classes: small ones, runs of units, and mappings.
 const GROUPS: &[usize] = &[48, 2_000, 16_000, 200_000, 1_500_000, 20_000_000];
 
 const WAYS: &[Way] = &[
@@ -95,11 +95,11 @@ const fn of_groups(name: &'static str) -> Way {
     }
 }
 
-/// A build in a profile, and how long it keeps free memory.
+/// A build in a profile, and its decay time.
 struct Kept {
     name: &'static str,
     profile: &'static str,
-    /// Set by `STEPPE_MALLOC_PURGE_MS` where it is not the profile's own.
+    /// Value of `STEPPE_MALLOC_PURGE_MS` where the decay time is not the profile's own.
     purge_ms: Option<&'static str>,
     decay_ms: &'static str,
     huge_pages: &'static str,
@@ -119,7 +119,7 @@ const LEAN: Kept = Kept {
     decay_ms: "100",
     huge_pages: "0",
 };
-/// Its own ten seconds are long. Huge pages make units resident that nobody has used: [`HUGE`].
+/// The profile's own ten seconds are long. Huge pages make units resident that were never used: [`HUGE`].
 const SPEED: Kept = Kept {
     name: "speed",
     profile: "speed",
@@ -128,7 +128,7 @@ const SPEED: Kept = Kept {
     huge_pages: "0",
 };
 
-/// With huge pages, in cases in which each chunk gets some memory back.
+/// `speed` with huge pages, in cases in which each chunk gets some memory back.
 const HUGE: Kept = Kept {
     name: "speed, huge pages",
     huge_pages: "1",
@@ -173,11 +173,11 @@ const fn replaced(bytes: usize, threads: usize) -> Case {
     }
 }
 
-/// Divides no number of sizes, orders or threads of a way, so each of them is met with others.
+/// A stride that divides no number of sizes, orders or threads of a way, so each of them is met with others.
 const STRIDE: usize = 11;
 /// Programs at a time: they sleep for the most part, and each holds 64 MiB at first.
 const PROCESSES: usize = 12;
-/// A case may be late so often, less one.
+/// Tries of a late case, the first included.
 const TRIES: usize = 5;
 /// The program's exit code when memory went back after more than twice the decay time.
 const LATE: i32 = 4;
@@ -249,7 +249,7 @@ fn judged(program: &Program, case: &Case, kept: &Kept) -> Ended {
     run(&mut command)
 }
 
-/// Runs cases, many at a time; says which did not come down, or not in time however often they are tried.
+/// Runs cases, many at a time; returns those that kept their memory, or were late at every try.
 fn failures(cases: &[Case], kept: &Kept) -> Vec<String> {
     let program = Program::compile("idleness.c");
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

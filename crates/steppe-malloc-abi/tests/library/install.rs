@@ -1,5 +1,5 @@
-//! `make install`: what it puts where, and programs that link against it, by hand, by pkg-config and by
-//! CMake.
+//! `make install`: the files that it installs, and programs that link against the library, by hand,
+//! by pkg-config and by CMake.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn programs_link_against_what_is_installed() {
     }
     assert!(!description.contains('@'), "{description}");
 
-    // As pkg-config would say, with the root of the package in front.
+    // The flags of pkg-config, with the root of the package in front.
     let libs = description
         .lines()
         .find_map(|line| line.strip_prefix("Libs: "));
@@ -66,7 +66,7 @@ fn programs_link_against_what_is_installed() {
     }
 }
 
-/// True if a program is there; a test that needs it is skipped otherwise.
+/// True if a program is installed; a test that needs it is skipped otherwise.
 fn is_there(test: &str, program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
@@ -94,7 +94,8 @@ fn links(abi: &Path, silent: &Path, prefix: &str) {
     );
 }
 
-/// The words that pkg-config says of a package that lies below another root than it is meant for.
+/// The words that pkg-config prints for a package that lies below another root than it is meant
+/// for.
 fn pkg_config(root: &Scratch, arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
     command

@@ -1,6 +1,6 @@
 //! Large programs do the same with the library as without. Long tier only.
 //!
-//! Left out: how fast. That is for the benchmarks.
+//! Left out: speed. That is for the benchmarks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::time::Duration;
 use crate::support::{Ended, library, run, run_within};
 use steppe_testkit::{Scratch, heavy, is_left_to_long_tier, skip};
 
-/// What one of these programs may take.
+/// The longest run of one of these programs.
 const LIMIT: Duration = Duration::from_secs(1_800);
 
-/// Whether the test runs: in the long tier, where its program is.
+/// True if the test runs: in the long tier, if its program is installed.
 fn runs(test: &str, program: &str) -> bool {
     if is_left_to_long_tier(test) {
         return false;
@@ -62,7 +62,7 @@ fn node_works() {
     assert_eq!(digests.split_whitespace().count(), 5, "{digests}");
 }
 
-/// npm packs a package, and installs it into another, without a network.
+/// Packs a package with npm, and installs it into another, without a network.
 #[test]
 fn npm_offline() {
     if !runs("npm_offline", "npm") {
@@ -150,7 +150,7 @@ fn sqlite_works() {
     assert!(out.contains("\nok\n"), "{out}");
 }
 
-/// A compiler with its threads, a linker, and the program that they made.
+/// Compiles a program with rustc and its threads, links it, and runs it.
 #[test]
 fn cargo_builds() {
     if !runs("cargo_builds", env!("CARGO")) {
@@ -201,13 +201,13 @@ fn cpython_tests_itself() {
     assert_eq!(plain.len(), with.len());
 }
 
-/// Runs modules of CPython's tests; says what came of each test.
+/// Runs modules of CPython's tests; returns the result of each test.
 fn cpython(modules: &[&str], library: Option<&Path>) -> BTreeMap<String, &'static str> {
     let scratch = Scratch::new("malloc-cpython");
     let report = scratch.join("report.xml");
     let mut command = Command::new("/usr/bin/python3");
     command
-        // A process for each module: some load what writes the report anew.
+        // A process for each module: some load the module that writes the report anew.
         .args(["-m", "test", "-j2", "--timeout", "600", "--junit-xml"])
         .arg(&report)
         .args(modules)
@@ -226,7 +226,7 @@ fn cpython(modules: &[&str], library: Option<&Path>) -> BTreeMap<String, &'stati
     results(&text)
 }
 
-/// What came of each test of a report in JUnit's format.
+/// The result of each test of a report in JUnit's format.
 fn results(report: &str) -> BTreeMap<String, &'static str> {
     let document = roxmltree::Document::parse(report).expect("the report is XML");
     let cases = document

@@ -7,7 +7,7 @@ use steppe_testkit::{Scratch, skip};
 
 use crate::support::{Program, is_long, library, run};
 
-/// Free memory stays for longer than any test: what goes, goes for another reason.
+/// A decay time longer than any test: memory that goes back does so for another reason.
 const NO_DECAY: (&str, &str) = ("STEPPE_MALLOC_PURGE_MS", "600000");
 
 fn passes(program: &Program, environment: &[(&str, &str)], words: &[&str]) {
@@ -40,7 +40,7 @@ fn a_watermark_is_heard_once() {
     passes(&program, &[], &["watermark"]);
 }
 
-/// Live are 32 MiB at most, in sizes that change: 220 MiB were resident in `balanced`.
+/// At most 32 MiB are live, in sizes that change: 220 MiB were resident in `balanced`.
 #[test]
 fn free_memory_is_a_share_of_live_memory() {
     let program = Program::compile("limits.c");
@@ -71,7 +71,7 @@ fn pressure_of_a_control_group_purges_at_once() {
 struct Group(PathBuf);
 
 impl Group {
-    /// One below the test's own. `None`: the machine has no version 1, or lets none be made.
+    /// A group below the test's own. `None`: the machine has no version 1, or forbids new groups.
     fn new(name: &str, limit_bytes: u64) -> Option<Self> {
         let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
         let own = own.lines().find_map(|line| {
@@ -87,7 +87,7 @@ impl Group {
         Some(group)
     }
 
-    /// Runs a program in it.
+    /// A command that runs a program in the group.
     fn command(&self, program: &Path) -> Command {
         let mut shell = Command::new("sh");
         shell
@@ -103,7 +103,7 @@ impl Drop for Group {
     }
 }
 
-/// 30 MiB live in sizes that change, where the kernel kills at 60 MB.
+/// At most 30 MiB are live, in sizes that change, where the kernel kills at 60 MB.
 #[test]
 fn a_small_control_group_kills_nobody() {
     const NAME: &str = "a_small_control_group_kills_nobody";
@@ -121,7 +121,7 @@ fn a_small_control_group_kills_nobody() {
     }
 }
 
-/// 256 MiB in huge pages, of each of which most is freed: 256 MiB stayed with the control group.
+/// 256 MiB in huge pages, most of each freed: 256 MiB stayed with the control group.
 #[test]
 fn a_part_of_a_huge_page_goes_back() {
     const NAME: &str = "a_part_of_a_huge_page_goes_back";

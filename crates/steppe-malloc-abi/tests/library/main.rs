@@ -1,7 +1,7 @@
-//! The library as other programs meet it: preloaded, linked and installed.
+//! The library in other programs: preloaded, linked and installed.
 //!
-//! The library itself is never linked here. What it does to a process is seen in processes that a test
-//! starts, so all tests are one program.
+//! The library itself is never linked here. Its effects on a process are seen in processes that a
+//! test starts, so all tests are one program.
 
 mod abi;
 mod cxx_links;

@@ -11,7 +11,7 @@ use steppe_testkit::{heavy, is_left_to_long_tier, skip};
 use crate::large_programs::same;
 use crate::support::testdata;
 
-/// Something is not installed.
+/// Exit code of a script whose program is not installed.
 const MISSING: i32 = 77;
 
 fn same_as_without(test: &str, words: &[&str]) {

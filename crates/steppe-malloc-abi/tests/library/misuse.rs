@@ -1,5 +1,5 @@
-//! Mistakes of a program: the hardened build ends it with a message, and the usual one keeps the harm
-//! to the thread that made the mistake.
+//! Misuse by a program: the hardened build ends it with a message, and the usual one limits the
+//! harm to the thread that made the mistake.
 
 use std::sync::OnceLock;
 
@@ -48,7 +48,7 @@ mistakes! {
     overrun_into_free overrun_into_live overrun_by_one write_after_free
 }
 
-/// A program without mistakes never hears of it, in any size and from several threads.
+/// A program without mistakes gets no message, in any size and from several threads.
 #[test]
 fn no_mistake_is_none() {
     let program = Program::compile("refusals.c");
@@ -74,7 +74,7 @@ fn a_double_free_leaves_another_thread_alone() {
     }
 }
 
-/// The usual build tells of a pointer that was never its own, and goes on.
+/// The usual build reports a pointer that was never its own, and goes on.
 #[test]
 fn a_foreign_pointer_is_told_and_survived() {
     let ended = run(program().preloaded().arg("foreign")).succeeded();

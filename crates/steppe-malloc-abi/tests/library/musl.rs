@@ -17,7 +17,7 @@ struct Musl {
 }
 
 impl Musl {
-    /// Builds the library. `None`: it can't be, or not in this tier.
+    /// Builds the library. `None`: the build is not possible, or not in this tier.
     fn build(test: &str, features: &[&str]) -> Option<Self> {
         if !runs(test, MUSL, &["musl-gcc"]) {
             return None;
@@ -47,7 +47,7 @@ impl Musl {
         program
     }
 
-    /// A program with the library preloaded, and what else is.
+    /// A command with the library preloaded, after the libraries of `before`.
     fn preloaded(&self, program: &Path, before: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -132,7 +132,7 @@ fn what_is_free_goes_back_on_musl() {
                 .env("STEPPE_MALLOC_PURGE_MS", "500")
                 .env("STEPPE_MALLOC_THP", "0")
                 .args(case.split(' '))
-                // Whether it is late is for the suite to judge, which tries again.
+                // Judged at 15 s: the suite of `idleness` judges lateness, and tries again.
                 .args(["judge", "15000"]);
             run(&mut command).succeeded();
         }

@@ -33,7 +33,7 @@ fn opened_while_the_program_runs() {
 #[test]
 fn preloaded_and_opened() {
     let program = Program::compile_with("dlopen.c", &["-ldl"]);
-    // The same library twice is one library: there is nothing to tell apart, and it says so.
+    // The same library twice is one library: no difference can be seen, and the program prints that.
     let ended = run(program.preloaded().arg(library()).arg("local"));
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(
@@ -87,7 +87,7 @@ fn nginx_under_wrk() {
     nginx.has_library();
 }
 
-/// Most programs are short: what the library does before `main` and after it is bounded by a count of system calls.
+/// Most programs are short: a count of system calls bounds the library's work before `main` and after it.
 #[test]
 fn a_short_process_makes_few_more_calls() {
     const NAME: &str = "a_short_process_makes_few_more_calls";
@@ -113,5 +113,5 @@ fn a_short_process_makes_few_more_calls() {
     assert!(with <= plain + CALLS_MAX, "{plain}, {with}");
 }
 
-/// To open and map the library, to map the first chunk, and to count processors.
+/// System calls, at most, to open and map the library, to map the first chunk, and to count processors.
 const CALLS_MAX: usize = 20;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use crate::support::{Ended, Program, is_long, library, run};
 use steppe_testkit::skip;
 
-/// The program that goes on, and the library that refuses.
+/// The test program, and the library that refuses memory.
 fn program() -> &'static (Program, Program) {
     static COMPILED: OnceLock<(Program, Program)> = OnceLock::new();
     COMPILED.get_or_init(|| {
@@ -18,7 +18,7 @@ fn program() -> &'static (Program, Program) {
     })
 }
 
-/// Runs it to its end; says how many calls were made, and how many of them were refused.
+/// Runs the program to its end; returns the number of calls made, and of those refused.
 fn refuse(setting: &str, value: u64, arguments: &[&str]) -> (u64, u64) {
     let (program, refuse) = program();
     let preload = format!("{}:{}", refuse.path().display(), library().display());
@@ -66,7 +66,7 @@ fn any_one_call() {
     for arguments in THREADS {
         for call in 1..=last_call(arguments) {
             let (_, refused) = refuse("REFUSE_CALL", call, arguments);
-            // That the call came at all is known of the run that nothing disturbs.
+            // Only a single-threaded run is sure to make the call at all.
             let is_sure = arguments.is_empty() && call <= calls / 2;
             assert!(refused == 1 || !is_sure, "call {call} was not refused");
         }
@@ -101,7 +101,7 @@ fn reservations() {
     }
 }
 
-/// `free` gives back and is refused: the memory stays, and `errno` is not the caller's to see.
+/// The system refuses to take memory back: it stays, and `errno` does not change for the caller.
 #[test]
 fn giving_back() {
     for arguments in THREADS {

@@ -7,7 +7,7 @@ use crate::support::server::{Nginx, Server, program};
 use crate::support::{preloaded, run, run_within};
 use steppe_testkit::{Wrk, heavy, is_left_to_long_tier, skip};
 
-/// Whether the test runs: in the long tier, where its programs are.
+/// True if the test runs: in the long tier, if its programs are installed.
 fn runs(test: &str, programs: &[&str]) -> bool {
     if is_left_to_long_tier(test) {
         return false;
@@ -100,7 +100,7 @@ fn redis(settings: &[&str]) -> Server {
     })
 }
 
-/// Values of many sizes come and go; then all are checked.
+/// Values of many sizes are set and deleted; then all are checked.
 #[test]
 fn redis_keeps_what_it_was_given() {
     if !runs(
@@ -124,7 +124,7 @@ fn redis_keeps_what_it_was_given() {
     redis.has_library();
 }
 
-/// A node of JavaScript, which serves while wrk asks.
+/// Serves JavaScript with Node.js under the load of wrk.
 #[test]
 fn node_serves() {
     if !runs("node_serves", &["node", "wrk"]) {

@@ -1,9 +1,8 @@
-//! What the tests of the library stand on: the library as it ships, programs that use it, and runs
-//! of them that end.
+//! Support of the library's tests: the library as it ships, programs that use it, and runs with a time limit.
 //!
-//! The runner of the tests has built the library by its one command into the workspace's target
-//! directory, and says so by `STEPPE_BUILT`; without it, a test has cargo do that. Programs are compiled
-//! from `testdata/` when a test needs them. Everything panics with the reason.
+//! The test runner has built the library by its one command into the workspace's target directory, and signals that by
+//! `STEPPE_BUILT`; without it, a test has cargo do that. Programs are compiled from `testdata/` when a test needs them.
+//! Every failure panics with its reason.
 
 pub mod server;
 
@@ -19,7 +18,7 @@ use steppe_testkit::{Scratch, is_built};
 
 pub use steppe_testkit::is_long;
 
-/// Longer than any run takes on a machine that is busy with others.
+/// Time limit of a run, longer than any takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// `normal` in the first tier, `long` in the long one.
@@ -73,7 +72,7 @@ pub fn cargo(target: &Path, arguments: &[&str], features: &[&str]) {
         .args(features)
         .arg("--target-dir")
         .arg(target)
-        // Flags of whoever runs the tests, for coverage or a sanitizer, are not the library's.
+        // Flags of the test run, for coverage or a sanitizer, are not the library's.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -117,25 +116,25 @@ pub struct Program {
     path: PathBuf,
 }
 
-/// Options of C compilers for other targets, whose warnings are not ours to mend.
+/// Options of C compilers for other targets, without warnings: they are not fixed here.
 pub const OTHER_TARGET: [&str; 5] = ["-O1", "-w", "-fno-builtin", "-pthread", "-D_GNU_SOURCE"];
 
 impl Program {
-    /// Compiles C, or C++ when the name ends so.
+    /// Compiles a C program, or C++ by the extension of the source.
     pub fn compile(source: &str) -> Self {
         Self::compile_with(source, &[] as &[&str])
     }
 
-    /// The same with further arguments for the compiler, after the source.
+    /// Compiles a program with further arguments for the compiler, after the source.
     pub fn compile_with(source: &str, arguments: &[impl AsRef<OsStr>]) -> Self {
         let is_cxx = source.ends_with(".cc");
         let compiler = if is_cxx { "c++" } else { "cc" };
         let mut command = Command::new(compiler);
         command
-            // No builtins: the compiler may not take out an allocation that nobody uses.
+            // No builtins: the compiler must not remove an allocation without a use.
             .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin"])
             .args(["-pthread", "-D_GNU_SOURCE"])
-            // What misuses memory does so on purpose.
+            // These programs misuse memory on purpose.
             .args(["-Wno-alloc-size-larger-than", "-Wno-use-after-free"])
             .arg(if is_cxx { "-std=c++17" } else { "-std=c11" })
             .arg("-I")
@@ -160,18 +159,18 @@ impl Program {
         Self::compile_with(source, &["-shared", "-fPIC"])
     }
 
-    /// Where it is.
+    /// The path of the program.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// It, with the library preloaded.
+    /// A command that runs the program with the library preloaded.
     pub fn preloaded(&self) -> Command {
         preloaded(&self.path)
     }
 }
 
-/// Where a program goes: a place of its own for each that a test compiles.
+/// The path of a new program: a different one for each that a test compiles.
 fn program_path(source: &str) -> PathBuf {
     thread_local! {
         static COUNT: Cell<u32> = const { Cell::new(0) };
@@ -196,7 +195,7 @@ pub fn preloaded_by(library: &Path, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// How a program ended, and what it said.
+/// The end of a program, and its output.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -210,7 +209,7 @@ pub fn run(command: &mut Command) -> Ended {
     run_within(command, PATIENCE)
 }
 
-/// Runs to the end, and kills all that it started when that takes longer than `limit`.
+/// Runs to the end, and kills all processes that it started after `limit`.
 pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
     let scratch = Scratch::new("malloc-run");
     let file = |name| std::fs::File::create(scratch.join(name)).expect("scratch can be written");

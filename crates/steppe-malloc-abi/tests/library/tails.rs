@@ -1,4 +1,4 @@
-//! Large blocks in the mappings of longer ones: what lies behind them is free memory, and goes back.
+//! Large blocks in the mappings of longer ones: their tails are free memory, and go back.
 
 use steppe_testkit::skip;
 

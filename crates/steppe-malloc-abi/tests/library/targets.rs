@@ -11,10 +11,10 @@ use steppe_testkit::{Scratch, is_left_to_long_tier, skip};
 
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
 pub const MUSL: &str = "x86_64-unknown-linux-musl";
-/// Where Debian has the C library of aarch64.
+/// Root of Debian's C library for aarch64.
 const AARCH64_ROOT: &str = "/usr/aarch64-linux-gnu";
 
-/// Whether the test runs: in the long tier, where the target and its programs are.
+/// True if the test runs: in the long tier, if the target and its programs are installed.
 pub fn runs(test: &str, target: &str, programs: &[&str]) -> bool {
     if is_left_to_long_tier(test) {
         return false;
@@ -42,15 +42,15 @@ fn build(target: &str, arguments: &[&str]) -> PathBuf {
     build_linked(target, arguments, Linked::AsUsual)
 }
 
-/// The C library in what is built for musl.
+/// The linking of the C library in a build for musl.
 pub enum Linked {
-    /// As the target has it: inside.
+    /// Static, the target's default.
     AsUsual,
-    /// Shared, so that there is a shared library.
+    /// Dynamic, so that a shared library can be built.
     Shared,
 }
 
-/// The same in a way of linking.
+/// The same as [`build`], in a way of linking.
 pub fn build_linked(target: &str, arguments: &[&str], linked: Linked) -> PathBuf {
     let (name, flags) = match linked {
         Linked::AsUsual => ("malloc-targets", ""),
@@ -127,7 +127,7 @@ fn aarch64_under_qemu() {
     }
     let threads = compile("refusals.c");
     run(qemu().args(["-E", &preload]).arg(threads).arg("threads")).succeeded();
-    // In the emulator the program break does not move far: only blocks away from it.
+    // In the emulator the program break does not move far: only blocks outside of it.
     let blocks = compile("glibc_blocks.c");
     for case in ["mappings", "usable", "grown"] {
         run(qemu().args(["-E", &preload]).arg(&blocks).arg(case)).succeeded();
@@ -156,7 +156,7 @@ fn a_rust_program_on_aarch64() {
     assert_eq!(ended.out, "400000\n");
 }
 
-/// Linked statically, where no C library's malloc is replaced: the allocator of Rust alone.
+/// A static Rust program for musl: no C library's malloc is replaced, only Rust's allocator.
 #[test]
 fn a_rust_program_on_musl() {
     if !runs("a_rust_program_on_musl", MUSL, &[]) {

@@ -10,7 +10,7 @@ use crate::support::{Program, library, run, static_library};
 /// The tool that runs in the first tier; the others have the same replacements of `malloc`, and take 10 s each.
 const FIRST_TIER: &str = "memcheck";
 
-/// Runs a program under a tool, where valgrind is installed, and expects that neither the tool nor the library says anything.
+/// Runs a program under a tool, where valgrind is installed, and expects no output of the tool or the library.
 fn is_quiet(test: &str, tool: &str) {
     if tool != FIRST_TIER && is_left_to_long_tier(test) {
         return;
@@ -18,7 +18,7 @@ fn is_quiet(test: &str, tool: &str) {
     if Command::new("valgrind").arg("--version").output().is_err() {
         return skip(test, "valgrind is not installed");
     }
-    // It calls functions that only the library has.
+    // The program calls functions that only the library has.
     let in_c = Program::compile_with("valgrind.c", &[library()]);
     quiet(tool, in_c.preloaded());
     let linked = Program::compile_with("valgrind.c", &[static_library()]);

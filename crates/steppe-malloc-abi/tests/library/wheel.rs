@@ -8,7 +8,7 @@ use crate::support::{run, target_directory, testdata};
 use crate::targets::{MUSL, runs};
 use steppe_testkit::{Scratch, skip};
 
-/// Python's module that the wheel has.
+/// Arguments of Python for the wheel's module.
 const MODULE: [&str; 2] = ["-m", "steppe_malloc"];
 
 /// True if this machine's Python builds wheels and has environments.
@@ -25,7 +25,7 @@ fn can_build(test: &str) -> bool {
     can
 }
 
-/// Builds the wheel of a platform into a folder; returns where it is.
+/// Builds the wheel of a platform into a folder; returns its path.
 fn build(folder: &Scratch, platform: &str, settings: &[&str]) -> PathBuf {
     let mut build = Command::new("python3");
     build
@@ -50,7 +50,7 @@ struct Installed {
 }
 
 impl Installed {
-    /// `None`: it can't be.
+    /// Builds and installs the wheel. `None`: this machine can't.
     fn make(test: &str) -> Option<Self> {
         if !can_build(test) {
             return None;
@@ -59,7 +59,7 @@ impl Installed {
         let platform = format!("manylinux_2_28_{}", std::env::consts::ARCH);
         let wheel = build(&scratch, &platform, &[]);
         let environment = scratch.join("environment");
-        // Its own pip would take most of the test's time.
+        // The installation of pip would take most of the test's time.
         let make = ["-m", "venv", "--without-pip"];
         run(Command::new("python3").args(make).arg(&environment)).succeeded();
         let python = environment.join("bin/python");
@@ -92,7 +92,7 @@ loaded = {line.split()[-1] for line in open('/proc/self/maps') if 'libsteppe_mal
 print(*loaded, profile().decode(), *sys.argv[1:])
 ";
 
-/// Each file of the wheel is as its list of files has it.
+/// Checks that each file of the wheel matches its RECORD.
 const AS_RECORDED: &str = "
 import base64, hashlib, importlib.metadata as metadata
 package = metadata.distribution('steppe-malloc')
@@ -142,7 +142,7 @@ fn a_wheel_preloads_the_library() {
         assert_eq!(ended.out, format!("{path} {profile} --profile x y\n"));
     }
 
-    // A console script; what is preloaded already stays so.
+    // A console script; libraries that are preloaded already stay preloaded.
     let text = format!("#!{}\nprint('hello')\n", installed.python.display());
     let hello = installed.scratch.write("environment/bin/hello", &text);
     let executable = std::fs::Permissions::from_mode(0o755);
@@ -163,7 +163,7 @@ fn a_wheel_preloads_the_library() {
     keeps_exit_codes(&installed);
 }
 
-/// Exit codes are the program's own, or those of a shell that does not find it.
+/// Exit codes are the program's own, or a shell's: 127 not found, 126 not executable.
 fn keeps_exit_codes(installed: &Installed) {
     let endings: [(&[&str], i32); 4] = [
         (&["run", "--", "sh", "-c", "exit 7"], 7),
@@ -178,7 +178,7 @@ fn keeps_exit_codes(installed: &Installed) {
     }
 }
 
-/// For Alpine: its Python is not here, but pip, and programs of musl.
+/// A wheel for Alpine: this machine lacks Alpine's Python, but has pip, and programs of musl.
 #[test]
 fn a_wheel_for_musl() {
     const NAME: &str = "a_wheel_for_musl";

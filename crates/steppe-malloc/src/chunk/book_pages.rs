@@ -5,8 +5,8 @@
 //!   pages   │        │          ┊       │      0       │      1       │ …      6 │
 //!                                       └ whole pages within the bits: of nine slabs each
 //! ```
-//! The bits of a slab are written when it is made, so nobody reads what a purge made of them. Of 4 million blocks of
-//! 16 bytes, all freed but one in each chunk, 5.0 MB stayed in the hardened build, and stay 1.3.
+//! The bits of a slab are written when it is made, so the zeros that a purge leaves are never read. Of 4 million blocks
+//! of 16 bytes, all freed but one in each chunk, 5.0 MB stayed in the hardened build, and stay 1.3.
 //!
 //! Invariant: touched under the pool's lock, but for the purge itself, during which the units are not free.
 
@@ -17,7 +17,7 @@ use crate::sys::{self, PAGE_BYTES};
 
 /// Bytes of a slab's bits.
 const SLAB_BITS_BYTES: usize = WORDS * size_of::<u64>();
-/// Where the arrays of bits start.
+/// Offsets of the arrays of bits in a chunk.
 #[cfg(not(feature = "hardened"))]
 const ARRAYS: [usize; 1] = [offset_of!(Chunk, bits)];
 #[cfg(feature = "hardened")]
@@ -78,7 +78,7 @@ impl Chunk {
         }
     }
 
-    /// Pages of the books that may be resident and that nobody needs.
+    /// Pages of the books that may be resident and that no slab needs.
     pub fn unused_books(&self) -> u16 {
         let (mut stale, mut unused) = (self.stale_books.get(), 0);
         let not_needed = self.free.get() | !self.usable.get();
@@ -95,7 +95,7 @@ impl Chunk {
     /// Gives pages of the books back.
     ///
     /// # Safety
-    /// Their units are nobody's: not free, and of no slab or run.
+    /// The caller holds their units: not free in the pool, and of no slab or run.
     pub unsafe fn purge_books(&self, mut pages: u16) {
         while pages != 0 {
             let first = pages.trailing_zeros() as usize;

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 const PATH_BYTES: usize = 512;
 
-/// Where the file systems of both versions are mounted (systemd, Docker, Kubernetes).
+/// Mount points of both versions' file systems (systemd, Docker, Kubernetes).
 const MOUNT_1: &[u8] = b"/sys/fs/cgroup/memory";
 const MOUNT_2: &[u8] = b"/sys/fs/cgroup";
 
@@ -49,7 +49,7 @@ impl Path {
         CStr::from_bytes_until_nul(&self.bytes).ok()
     }
 
-    /// It, and the folders above it down to a length of `top` bytes.
+    /// The path, and the folders above it down to a length of `top` bytes.
     pub fn upwards(self, top: usize) -> impl Iterator<Item = Self> {
         core::iter::successors(Some(self), move |path| {
             let bytes = path.as_bytes();

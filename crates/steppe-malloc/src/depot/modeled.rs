@@ -1,8 +1,8 @@
 //! A depot between threads, in every order of their steps.
 //!
-//! What a thread may do with a block stands in a cell of loom's for it: two threads that have the
-//! same block at once fail the test, and so does one that gets a block without getting what the
-//! last one did to it.
+//! The right to use a block is modeled by a cell of loom's for it: two threads that have the same
+//! block at once fail the test, and so does one that gets a block without a happens-before edge
+//! from the last use of it.
 
 use std::collections::BTreeMap;
 use std::vec::Vec;
@@ -50,12 +50,12 @@ impl Shared {
         (Arc::new(shared), given)
     }
 
-    /// Does something with blocks that the calling thread has.
+    /// Uses blocks that the calling thread has.
     fn touch(&self, blocks: &[*mut u8]) {
         for block in blocks {
             if let Some(cell) = self.blocks.get(&block.addr()) {
                 cell.with_mut(|count| {
-                    // SAFETY: whoever has the block has this; loom checks.
+                    // SAFETY: the thread that has the block has this cell; loom checks.
                     unsafe { *count += 1 };
                 });
             }
@@ -94,11 +94,11 @@ impl Shared {
     }
 }
 
-/// What a thread was given, on its way to the one that waits for it.
+/// Blocks given to a thread, on their way to the test's thread.
 struct Sent(Blocks);
-// SAFETY: blocks are whose they are given to.
+// SAFETY: only the thread that receives the blocks uses them.
 unsafe impl Send for Sent {}
-// SAFETY: the depot's cells are under its lock, the others loom checks.
+// SAFETY: the depot's cells are under its lock; loom checks the others.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -170,7 +170,7 @@ fn blocks_are_taken_while_their_slab_is_purged() {
     explore(4, || {
         let (shared, mut own) = Shared::new(LARGEST, 4);
         shared.touch(&own);
-        // One block of each slab is left, so that there is something to purge and to give.
+        // One block of each slab is left, so that there is a slab to purge and one to give from.
         let theirs = Vec::from([own.remove(2), own.remove(0)]);
         shared.take(theirs);
         let other = spawn(&shared, Blocks::new(), |shared, _| {

@@ -37,7 +37,7 @@ pub fn free_pages(slab: &Unit, class: usize) -> u16 {
     !used
 }
 
-/// Those of `pages` that make up whole pages of the system.
+/// The part of `pages` that makes up whole pages of the system.
 pub fn whole_pages(pages: u16) -> u16 {
     let step = (sys::page_bytes() / PAGE_BYTES).clamp(1, 16);
     let group = u16::MAX >> (16 - step);

@@ -1,7 +1,7 @@
-//! What the short ways of a block leave alone: locks, and the kernel.
+//! The fast paths of a block take no lock and make no system call.
 //!
 //! A child of the test takes every lock there is and asks the kernel to end it at its next call.
-//! What it does then without being ended took no lock and made no call.
+//! Work that the child then does without being ended took no lock and made no call.
 
 use core::ffi::c_int;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::raw;
 use crate::size_class::BLOCK_BYTES;
 
-/// What the child tells, if it gets that far.
+/// Exit code of a child that gets to its end.
 const DONE: c_int = 7;
 
 /// Runs `work` in a child that has every lock and may only end. Returns how it ended.

@@ -55,8 +55,8 @@ impl Heap {
         self.push(class, block);
     }
 
-    /// Brings all blocks back to their slabs. Not into stores: the next thread takes what lies
-    /// lowest, and twenty thousand short threads need no more pages than twenty.
+    /// Flushes all blocks to their slabs. Not into stores: the next thread takes the lowest
+    /// addresses, and twenty thousand short threads need no more pages than twenty.
     pub fn flush_all(&self) {
         let _guard = self.lock.lock();
         for class in 1..CLASSES {
@@ -85,7 +85,7 @@ impl Heap {
         self.move_down(class, count);
     }
 
-    /// Makes a bin that was swept one without null slots.
+    /// Removes the null slots that a sweep left in a bin.
     fn settle(&self, class: usize) {
         let hollow = usize::from(self.hollow[class % CLASSES].load(Ordering::Relaxed));
         if hollow > 0 {
@@ -94,7 +94,7 @@ impl Heap {
         }
     }
 
-    /// Takes the lowest `count` slots of a bin out from below the others.
+    /// Removes the lowest `count` slots of a bin, below the others.
     fn move_down(&self, class: usize, count: usize) {
         let left = self.held(class) - count;
         for index in 0..left {

@@ -19,7 +19,8 @@ const CLASSES_SWEPT: [usize; 2] = [4, class_of(4 << 10)];
 /// Blocks that a run of the model may see.
 const BLOCKS: usize = 12;
 
-/// A bin that is swept while its owner moves blocks. A block that both have at once fails the test.
+/// A bin that is swept while its owner moves blocks. A block that both threads have at once fails
+/// the test.
 struct Swept {
     heap: &'static Heap,
     class: usize,
@@ -28,7 +29,7 @@ struct Swept {
     out_before: usize,
 }
 
-// SAFETY: the cells of the heap are the owner's, the others loom checks.
+// SAFETY: the owner alone uses the heap's cells; loom checks the others.
 unsafe impl Sync for Swept {}
 // SAFETY: as above.
 unsafe impl Send for Swept {}
@@ -36,7 +37,7 @@ unsafe impl Send for Swept {}
 impl Swept {
     /// A bin with `count` blocks, whose top and lowest slots are modeled.
     fn new(class: usize, count: usize) -> Arc<Self> {
-        // A heap for each class: what was modeled in an earlier run is not touched in this one.
+        // A heap for each class: an earlier run's modeled slots are not touched in this one.
         static KEPT: Mutex<BTreeMap<usize, &'static Heap>> = Mutex::new(BTreeMap::new());
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         let heap = || Heap::new(Profile::Balanced).expect("memory");
@@ -55,7 +56,7 @@ impl Swept {
         }
         heap.batches[class].set(FIRST_BATCH);
         let out_before = blocks_out(class);
-        // A refill gives no others: each run of the model is the same.
+        // A refill gives no other blocks: each run of the model is the same.
         let mut given = Vec::new();
         depot::of(0, class).give((0, class), BLOCKS, |block| given.push(block));
         let blocks = given.iter().map(|block| (block.addr(), UnsafeCell::new(0)));
@@ -72,10 +73,10 @@ impl Swept {
         })
     }
 
-    /// Does something with a block that the calling thread has.
+    /// Uses a block that the calling thread has.
     fn touch(&self, block: *mut u8) {
         self.blocks[&block.addr()].with_mut(|count| {
-            // SAFETY: whoever has the block has this; loom checks.
+            // SAFETY: the thread that has the block has this cell; loom checks.
             unsafe { *count += 1 };
         });
     }

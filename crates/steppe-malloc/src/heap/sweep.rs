@@ -1,4 +1,5 @@
-//! Bins of threads that sleep: what they hold goes back to the slabs, without a word from the thread.
+//! Sweeps of the bins of sleeping threads: their blocks go back to the slabs without the thread's
+//! help.
 //!
 //! ```text
 //!   before   null │ p │ p │ p │ p │            the top stays where it is
@@ -7,13 +8,14 @@
 //!   accepted null │   │   │   │ p │            and are they null still?  then the blocks are ours
 //!   or not   null │ p │ p │ p │ p │            else they go back into slots that are null
 //! ```
-//! The owner takes no lock and makes no step more for this, so it may wake up between any two of its
-//! instructions. It reads a slot only when its top is there, and stores the lower top after that. To
-//! come back to the same top it has to push into each slot that it popped, which is not null then. So
-//! an owner that got one of the blocks shows it, once its stores are visible: that is what the barrier
-//! is for. The block at the top itself stays, since a thread may have stopped between reading it and
-//! storing the lower top; of the larger classes it goes too, since there the owner announces that it
-//! pops ([`Heap::pop_announced`]). An owner that finds null takes the slow path, and waits at the lock.
+//! The owner takes no lock and makes no step more for this, so it may wake up between any two of
+//! its instructions. It reads a slot only when its top is there, and stores the lower top after
+//! that. To come back to the same top it has to push into each slot that it popped, which is not
+//! null then. So an owner that got one of the blocks shows it, once its stores are visible: that is
+//! the purpose of the barrier. The block at the top itself stays, since a thread may have stopped
+//! between reading it and storing the lower top; of the larger classes it goes too, since there the
+//! owner announces that it pops ([`Heap::pop_announced`]). An owner that finds null takes the slow
+//! path, and waits at the lock.
 //!
 //! The barrier is a wait: processors make a store visible within microseconds, and this takes a
 //! thousand of them. `membarrier` would be the textbook's (membarrier(2)), but a sandbox that does not
@@ -46,7 +48,7 @@ const WEIGHT_MIN: usize = 512;
 /// Classes above this are popped with an announcement.
 const UNANNOUNCED_CLASS_MAX: usize = class_of(TABLE_BYTES_MAX);
 
-/// Blocks that are in no bin while it is not sure whose they are: room for all of one heap.
+/// Blocks taken out of a bin while their owner may still claim them: room for all of one heap.
 static BLOCKS: AtomicPtr<*mut u8> = AtomicPtr::new(ptr::null_mut());
 
 /// Sweeps the heaps of threads that have not moved a block for `decay_ms`. `purging` is held for one
@@ -72,7 +74,8 @@ pub(crate) fn is_wanted() -> bool {
     HEAPS.all().any(Heap::is_worth_a_sweep)
 }
 
-/// In the child of a fork: only the calling thread is there.
+/// Marks the heaps of all other threads as copies, in the child of a fork: only the calling thread
+/// is there.
 pub(crate) fn after_fork(own: Option<&'static Heap>) {
     let is_own = |heap: &Heap| own.is_some_and(|own| ptr::eq(own, heap));
     for heap in HEAPS.all().filter(|heap| !is_own(heap)) {
@@ -101,7 +104,7 @@ impl Heap {
         bytes >= WORTH_BYTES
     }
 
-    /// Blocks of a class that a sweep leaves.
+    /// Blocks of a class that a sweep leaves in a bin.
     fn kept(&self, class: usize) -> usize {
         usize::from(class <= UNANNOUNCED_CLASS_MAX || self.watch.get().is_copy)
     }
@@ -109,7 +112,7 @@ impl Heap {
     /// True if no bin's top has changed for `decay_ms`, as far as looks tell.
     fn sleeps(&self, now: u32, decay_ms: u32) -> bool {
         let tops = self.tops.iter().fold(0_usize, |sum, top| {
-            // Of two bins one may rise as far as the other falls.
+            // One bin may rise as far as another falls.
             sum.rotate_left(1) ^ top.load(Ordering::Relaxed).addr()
         });
         let watch = self.watch.get();
@@ -124,7 +127,7 @@ impl Heap {
         false
     }
 
-    /// Gives blocks that its thread does not have to `give`, a class at a time.
+    /// Passes the blocks that its thread does not have to `give`, a class at a time.
     pub(super) fn sweep(&self, mut give: impl FnMut(usize, &[Cell<*mut u8>])) {
         let Some(room) = room() else { return };
         // The thread is awake, or was copied with its lock held.
@@ -158,9 +161,9 @@ impl Heap {
 /// Slots of a bin that are swept.
 struct Part {
     class: usize,
-    /// From the bottom to the top, when it began.
+    /// Slots from the bottom to the top, when the sweep began.
     height: usize,
-    /// The lowest, and how many.
+    /// Index of the lowest slot, and the number of slots.
     first: usize,
     count: usize,
 }
@@ -185,7 +188,7 @@ impl Part {
         }
     }
 
-    /// Swaps the slots with null; what they had is in `blocks` then.
+    /// Swaps the slots with null; `blocks` gets their blocks.
     fn hollow(&self, heap: &Heap, blocks: &[Cell<*mut u8>]) {
         for (index, block) in blocks.iter().enumerate() {
             let slot = heap.slot(self.class, self.first + index);
@@ -208,8 +211,8 @@ impl Part {
         heap.hollow[self.class].store(hollow, Ordering::Relaxed);
     }
 
-    /// Undoes [`Part::hollow`]. A slot that is not null has a block that came later, and what was in it
-    /// is with the program.
+    /// Undoes [`Part::hollow`]. A slot that is not null has a block that came later; the block that
+    /// it held before is with the program.
     fn put_back(&self, heap: &Heap, blocks: &[Cell<*mut u8>]) {
         for (index, block) in blocks.iter().enumerate() {
             let slot = heap.slot(self.class, self.first + index);

@@ -27,21 +27,21 @@ pub(crate) static HEAPS: Heaps = Heaps {
     frees: Cell::new(None),
 };
 
-/// All heaps.
+/// All heaps, with and without a thread.
 pub(crate) struct Heaps {
     pub lock: Lock,
     first: AtomicPtr<Heap>,
     free: Cell<Option<&'static Heap>>,
     count: AtomicUsize,
     key: Cell<Option<libc::pthread_key_t>>,
-    /// Where a thread without a heap counts its frees.
+    /// The key of the counter of frees by a thread without a heap.
     frees: Cell<Option<libc::pthread_key_t>>,
 }
 
 // SAFETY: cells are touched under the lock only (the key is written once, before it is read).
 unsafe impl Sync for Heaps {}
 
-/// Figures of a heap.
+/// Statistics of a heap.
 #[derive(Debug, Clone, Copy)]
 pub struct HeapStats {
     /// The kernel's number of the thread.
@@ -50,15 +50,15 @@ pub struct HeapStats {
     pub binned_bytes: usize,
 }
 
-/// The calling thread's heap; it gets one if it has none. `None`: no memory, or the thread is at its
-/// end and gave its heap back.
+/// The calling thread's heap; a thread without one gets one. `None`: no memory, or the thread is at
+/// its end and gave its heap back.
 #[cold]
 pub(crate) fn attach() -> Option<&'static Heap> {
     if tls::has_heap() {
         let heap = tls::heap();
         return (!is_ended(heap)).then(|| heap_profile::look(heap));
     }
-    // Without a key nobody says when a thread ends, and its heap would be lost.
+    // Without a key no destructor runs when a thread ends, and its heap would be lost.
     HEAPS.key.get()?;
     let heap = HEAPS.take()?;
     tls::set_heap(heap);
@@ -67,15 +67,15 @@ pub(crate) fn attach() -> Option<&'static Heap> {
     Some(heap_profile::look(heap))
 }
 
-/// Before the first heap: keys of threads.
+/// Makes the keys of threads, before the first heap.
 pub(crate) fn prepare() {
     HEAPS.key.set(sys::thread_key(Some(end_of_thread)));
     HEAPS.frees.set(sys::thread_key(None));
 }
 
-/// Counts a block that a thread without a heap gives back. True: it was one of many, and a heap is
-/// worth its while. The C library frees a few when a thread is past its destructors, and a heap that it
-/// got then would be nobody's for ever.
+/// Counts a block that a thread without a heap gives back. True: so many that a heap is worth its
+/// cost. The C library frees a few when a thread is past its destructors, and a heap that it got
+/// then would never be given back.
 pub(crate) fn is_one_of_many_frees() -> bool {
     let Some(key) = HEAPS.frees.get() else {
         return false;
@@ -85,7 +85,7 @@ pub(crate) fn is_one_of_many_frees() -> bool {
     frees >= FREES_WITHOUT_HEAP
 }
 
-/// A second heap like [`EMPTY`]: of threads that gave theirs back and won't get another.
+/// A second heap like [`EMPTY`]: for threads that gave theirs back and won't get another.
 static ENDED: Heap = Heap::empty();
 
 fn is_ended(heap: &Heap) -> bool {
@@ -100,7 +100,7 @@ pub(crate) fn current() -> Option<&'static Heap> {
 
 unsafe extern "C" fn end_of_thread(_: *mut c_void) {
     let Some(heap) = current() else { return };
-    // Other destructors free straight to the depots after this one.
+    // Destructors that run after this one free straight to the depots.
     tls::set_heap(&ENDED);
     sys::keeping_errno(|| {
         heap.flush_all();
@@ -175,7 +175,7 @@ impl Heaps {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// All heaps.
+    /// All heaps, with and without a thread.
     pub fn all(&self) -> impl Iterator<Item = &'static Heap> {
         let mut next = self.first.load(Ordering::Acquire);
         core::iter::from_fn(move || {
@@ -188,7 +188,7 @@ impl Heaps {
 }
 
 impl Heap {
-    /// Figures, if it has a thread. Read while the thread goes on: about.
+    /// Statistics, if it has a thread. Approximate: the thread goes on while they are read.
     pub fn stats(&self) -> Option<HeapStats> {
         self.has_thread.load(Ordering::Relaxed).then(|| HeapStats {
             thread: self.thread.load(Ordering::Relaxed),

@@ -1,25 +1,25 @@
-//! The time for a further heap profile: when somebody asks, and in intervals.
+//! The time for a further heap profile: on request, and in intervals.
 //!
-//! Invariant: asking is safe in a handler of signals, and each request, and each interval that has
+//! Invariant: a request is safe in a signal handler, and each request, and each interval that has
 //! passed, is taken by one thread.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// One may ever be due.
+/// Set once requests or intervals are possible.
 static IS_SET: AtomicBool = AtomicBool::new(false);
 static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
-/// In milliseconds; 0: no intervals.
+/// The interval in milliseconds; 0: no intervals.
 static INTERVAL_MS: AtomicU32 = AtomicU32::new(0);
-/// When the interval ends.
+/// End of the interval, in milliseconds.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A sleeper looks again so often, though nothing wakes it: a handler's call comes to nothing between
-/// its look and its sleep.
+/// Longest sleep of the thread that writes profiles: a request in a signal handler wakes no thread,
+/// and may come between its look and its sleep.
 const LOOK_MS: u32 = 1_000;
 /// The longest interval: times are told apart modulo 2^32 milliseconds.
 pub const INTERVAL_S_MAX: u32 = 2_000_000;
 
-/// Expects requests from now on.
+/// Allows requests from now on.
 pub fn expect_requests() {
     IS_SET.store(true, Ordering::Relaxed);
 }
@@ -31,20 +31,20 @@ pub fn set_interval(seconds: u32, now: u32) {
     IS_SET.store(true, Ordering::Relaxed);
 }
 
-/// True if one may ever be due.
+/// True if a profile may ever be due.
 #[inline]
 pub fn is_set() -> bool {
     IS_SET.load(Ordering::Relaxed)
 }
 
-/// Asks for a profile. Safe in a handler of signals.
+/// Requests a profile. Safe in a signal handler.
 pub fn request() {
     IS_REQUESTED.store(true, Ordering::SeqCst);
 }
 
-/// Takes what is due at `now`, in milliseconds. False: nothing is.
+/// Takes the request or the interval that is due at `now`, in milliseconds. False: nothing is due.
 pub fn take(now: u32) -> bool {
-    // A read first: the line is not taken from others for nothing.
+    // A read first: the cache line is not taken from other threads for nothing.
     let is_requested =
         IS_REQUESTED.load(Ordering::Relaxed) && IS_REQUESTED.swap(false, Ordering::SeqCst);
     is_requested | take_interval(now)
@@ -56,7 +56,7 @@ fn take_interval(now: u32) -> bool {
     if interval == 0 || now.wrapping_sub(next) > u32::MAX / 2 {
         return false;
     }
-    // From now: intervals that nobody noticed are not made up for.
+    // Counted from now: missed intervals are not made up for.
     let after = now.wrapping_add(interval);
     let claim = NEXT.compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed);
     claim.is_ok()

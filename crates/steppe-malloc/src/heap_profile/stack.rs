@@ -1,4 +1,4 @@
-//! Where an allocation was asked for: return addresses, the innermost first.
+//! The stack of an allocation: return addresses, the innermost first.
 //!
 //! Programs are built without frame pointers, so the unwinder of the compiler's library walks them
 //! by its tables. It is looked up while the program runs: most have it already, and the library must
@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::sys;
 
-/// Deeper callers are left out.
+/// Most frames of a stack; callers beyond are left out.
 pub const DEPTH_MAX: usize = 64;
 
 type Backtrace = unsafe extern "C" fn(Visit, *mut c_void) -> c_int;
@@ -40,7 +40,7 @@ pub struct Stack {
     skipped: Skipped,
 }
 
-/// Finds the unwinder. Allocates, so never while something of the allocator is going on. False:
+/// Finds the unwinder. Allocates, so never to be called within a call of the allocator. False:
 /// there is none.
 pub fn prepare() -> bool {
     if BACKTRACE.load(Ordering::Acquire) != 0 {
@@ -83,7 +83,7 @@ impl Stack {
         };
         // SAFETY: as above.
         let backtrace = unsafe { transmute::<usize, Backtrace>(backtrace) };
-        // SAFETY: `visit` takes what is passed here, which outlives the call.
+        // SAFETY: `visit` takes the pointer passed here, which outlives the call.
         unsafe { backtrace(visit, (&raw mut stack).cast()) };
         stack
     }
@@ -93,8 +93,8 @@ impl Stack {
         self.frames.get(..self.depth).unwrap_or(&[])
     }
 
-    /// True if a function is one of those on the way from a request to here. Where they were inlined
-    /// into each other some don't occur.
+    /// True if a function is one of those on the way from a request to here. Functions that were
+    /// inlined into each other don't occur.
     fn is_ours(&self, function: usize) -> bool {
         let here = Self::here as *const () as usize;
         let of_profile = super::long_ways();
@@ -104,7 +104,7 @@ impl Stack {
 }
 
 extern "C" fn visit(context: *mut c_void, stack: *mut c_void) -> c_int {
-    // SAFETY: what `here` passed, and nobody else uses meanwhile.
+    // SAFETY: the pointer that `here` passed, which no other code uses meanwhile.
     let stack = unsafe { &mut *stack.cast::<Stack>() };
     // SAFETY: asks about the frame that is being visited.
     let address = unsafe { (stack.address)(context) };

@@ -1,8 +1,8 @@
-//! Records of sampled blocks, and of the stacks that they came from.
+//! Records of sampled blocks, and of the stacks that allocated them.
 //!
 //! Invariant: a stack's record is never removed or moved, and its counts are atomics: they are read
-//! without the lock. At most [`SAMPLES_MAX`] blocks and [`STACKS_MAX`] stacks have records; what comes
-//! then is counted as lost.
+//! without the lock. At most [`SAMPLES_MAX`] blocks and [`STACKS_MAX`] stacks have records; further
+//! samples are counted as lost.
 
 use core::cell::Cell;
 use core::ptr;
@@ -11,11 +11,11 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::meta::META;
 use crate::sync::Lock;
 
-/// 64 GiB of live bytes at the usual rate.
+/// Sampled blocks, at most: 64 GiB of live bytes at the usual rate.
 const SAMPLES_MAX: usize = PAGES * PAGE_SAMPLES;
 const PAGES: usize = 256;
 const PAGE_SAMPLES: usize = 512;
-/// Call paths of a large program; a record is 600 bytes at most.
+/// Stacks, at most: the call paths of a large program; a record is 600 bytes at most.
 const STACKS_MAX: usize = 1 << 14;
 const BUCKETS: usize = 1 << 10;
 
@@ -31,7 +31,7 @@ static TABLE: Table = Table {
 
 struct Table {
     lock: Lock,
-    /// By hash, each the head of a list.
+    /// Stacks by hash, each the head of a list.
     stacks: [AtomicPtr<StackRecord>; BUCKETS],
     stack_count: Cell<usize>,
     pages: [AtomicPtr<Page>; PAGES],
@@ -54,7 +54,7 @@ struct Sample {
     next_free: Cell<u32>,
 }
 
-/// What came from one stack. Its frames follow it in memory.
+/// Counts of the samples of one stack. The frames follow it in memory.
 #[repr(C)]
 pub struct StackRecord {
     next: AtomicPtr<StackRecord>,
@@ -63,7 +63,7 @@ pub struct StackRecord {
     /// Sampled blocks that are live, and their bytes …
     pub live_blocks: AtomicU64,
     pub live_bytes: AtomicU64,
-    /// … and all there ever were.
+    /// … and of all samples ever taken.
     pub blocks: AtomicU64,
     pub bytes: AtomicU64,
 }
@@ -73,12 +73,12 @@ pub(crate) fn lock() -> &'static Lock {
     &TABLE.lock
 }
 
-/// Samples that there was no room for.
+/// Samples dropped for want of room.
 pub fn lost() -> u64 {
     TABLE.lost.load(Ordering::Relaxed)
 }
 
-/// Makes the record of a block. Its number; 0: no room.
+/// Makes the record of a block. Returns its number; 0: no room.
 pub fn enter(frames: &[usize], bytes: usize) -> u32 {
     let _guard = TABLE.lock.lock();
     let sample = TABLE.stack_of(frames).zip(TABLE.take_sample());
@@ -198,7 +198,7 @@ impl StackRecord {
         unsafe { stack.write(empty) };
         // SAFETY: the frames begin behind it, and there is room for them.
         let first = unsafe { stack.add(1) }.cast::<usize>();
-        // SAFETY: as above; nobody else knows of it yet.
+        // SAFETY: as above; no other thread knows of it yet.
         unsafe { ptr::copy_nonoverlapping(frames.as_ptr(), first, frames.len()) };
         // SAFETY: initialized above, never unmapped. The reference is made of the whole record's
         // pointer, so that the frames can be reached from it.

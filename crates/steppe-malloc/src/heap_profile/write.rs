@@ -29,7 +29,7 @@ const TRIES_MAX: u32 = 10_000;
 /// Writes the profile, without allocating.
 ///
 /// # Errors
-/// What `sink` returns.
+/// The error that `sink` returns.
 pub fn write(sink: &mut dyn Write) -> fmt::Result {
     let mut bytes = [0; 4096];
     let mut text = Gathered::new(sink, &mut bytes);
@@ -106,7 +106,8 @@ pub(crate) fn write_on_signal(name: &[u8]) -> Option<()> {
     sys::on_signal(signal, on_signal).then_some(())
 }
 
-/// The same whenever as many seconds have passed. `None`: too many or too few, or there is no file.
+/// The same as [`write_on_signal`], each time that many seconds have passed. `None`: out of range,
+/// or there is no file.
 pub(crate) fn write_every(seconds: usize) -> Option<()> {
     let seconds = u32::try_from(seconds).ok()?;
     OUTPUT.path(sys::process_id())?;

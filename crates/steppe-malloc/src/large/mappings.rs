@@ -1,4 +1,4 @@
-//! Blocks above 1 MiB: a mapping each, and what becomes of it when the block is freed.
+//! Blocks above 1 MiB: a mapping each, which is retained, emptied or unmapped when the block is freed.
 
 use core::sync::atomic::Ordering;
 
@@ -75,14 +75,15 @@ impl Large {
         Some(huge)
     }
 
-    /// The same with padding. False: refused, or padding would cost memory (mlockall(2) with `MCL_FUTURE`).
+    /// The same as [`Large::map_as`], with padding. False: refused, or padding would cost memory (mlockall(2) with
+    /// `MCL_FUTURE`).
     fn map_padded(huge: &'static Huge, align: usize, (bytes, padding): (usize, usize)) -> bool {
         if !Self::map_as(huge, align, (bytes, padding)) {
             return false;
         }
         let is_locked = padding > 0 && sys::is_resident(huge.base.get().wrapping_add(bytes));
         if is_locked {
-            // SAFETY: just mapped, unknown to anybody.
+            // SAFETY: just mapped; no other thread has the address.
             unsafe { CHUNK_MAP.unmap(huge.base.get(), bytes + padding) };
         }
         !is_locked
@@ -99,7 +100,7 @@ impl Large {
         mapped.is_some()
     }
 
-    /// A mapping whose memory went back and whose place did not.
+    /// Takes a place: a mapping whose memory went back and whose address range did not.
     fn take_place(&self, bytes: usize, align: usize) -> Option<&'static Huge> {
         if bytes > SHARING_BYTES_MAX || align > CHUNK_BYTES {
             return None;
@@ -121,8 +122,9 @@ impl Large {
         }
     }
 
-    /// The retained mapping that fits best: the smallest that is large enough and not too large, whose rest becomes its
-    /// tail, or else the largest that is at least a quarter as large, to be grown. Its pages are resident already.
+    /// Takes the retained mapping that fits best: the smallest that is large enough and not too large, whose rest
+    /// becomes its tail, or else the largest that is at least a quarter as large, to be grown. Its pages are resident
+    /// already.
     fn take_retained(&self, bytes: usize, align: usize) -> Option<&'static Huge> {
         let slack = (bytes / 16).saturating_mul(profile::current().numbers().huge_slack_16ths);
         let _guard = self.lock.lock();
@@ -133,7 +135,7 @@ impl Large {
             next = <List<Huge, 0>>::next(huge);
             let mapped = huge.block_bytes.get();
             let fits = mapped >= bytes / 4 && mapped <= bytes.saturating_add(slack);
-            // All lie at multiples of a chunk's size, and where one grows to is no more than that.
+            // All lie at multiples of a chunk's size; a mapping that moves to grow is aligned to no more than that.
             let is_aligned = align <= CHUNK_BYTES
                 || mapped >= bytes && huge.base.get().addr().is_multiple_of(align);
             let is_better = best.is_none_or(|best| {
@@ -185,7 +187,7 @@ impl Large {
         left.is_some()
     }
 
-    /// Bytes behind the block that may be resident then; `None`: nothing changed.
+    /// Returns the bytes behind the block that may be resident then; `None`: nothing changed.
     fn remap_counted(&self, huge: &'static Huge, bytes: usize, tail: usize) -> Option<usize> {
         let mapped = huge.mapped_bytes();
         let shares = huge.shares.get();
@@ -193,7 +195,7 @@ impl Large {
         let may_move =
             bytes > SHARING_BYTES_MAX || self.alone.load(Ordering::Relaxed) < places::ALONE_MAX;
         if !grows_within && (!shares || bytes > mapped && may_move) {
-            // SAFETY: the record's own mapping; whoever had its block gave it up for the result.
+            // SAFETY: the record's own mapping; the program gave its block up for the result.
             let base = unsafe { CHUNK_MAP.resize(huge.base.get(), mapped, bytes, huge) };
             if let Some(base) = base {
                 huge.base.set(base);
@@ -227,7 +229,7 @@ impl Large {
         Some(unsafe { &*record.cast::<Huge>() })
     }
 
-    /// Takes a mapping back. `pointer` is what the program calls it.
+    /// Takes a mapping back. `pointer` is the pointer that the program frees.
     pub fn free_huge(&self, huge: &'static Huge, pointer: *mut u8) {
         if pointer != huge.base.get() {
             report::misuse("free of a pointer into a block", pointer, 0);
@@ -248,7 +250,7 @@ impl Large {
         let guard = self.lock.lock();
         let resident = bytes + self.take_tail(huge);
         huge.set_block_bytes(resident);
-        // Before the record is in a list that a fork copies: nobody would open it in the child.
+        // Before the record is in a list that a fork copies: in the child the lock would stay closed.
         drop(tail_lock);
         if RETAINED_BYTES.load(Ordering::Relaxed) + resident > limit {
             drop(guard);
@@ -263,7 +265,7 @@ impl Large {
         held::note_free(bytes);
     }
 
-    /// Makes a mapping `bytes` long. Its place then; `None`: nothing changed.
+    /// Makes a mapping `bytes` long. Returns its address then; `None`: nothing changed.
     pub fn resize_huge(&self, huge: &'static Huge, bytes: usize) -> Option<*mut u8> {
         let page = sys::page_bytes();
         let old = huge.block_bytes.get();
@@ -281,7 +283,7 @@ impl Large {
         Some(huge.base.get())
     }
 
-    /// Gives back what has been retained for `decay_ms`. Returns the bytes.
+    /// Gives back mappings that have been retained for `decay_ms`. Returns the bytes.
     pub fn purge(&self, now: u32, decay_ms: u32) -> usize {
         let purged = self.purge_some(now, decay_ms, usize::MAX);
         if !places::is_crowded(self.mappings.load(Ordering::Relaxed)) {
@@ -290,7 +292,7 @@ impl Large {
         purged + self.offer_refused()
     }
 
-    /// Gives back `enough` bytes, or a mapping's more, of what has been retained for `decay_ms`. Returns the bytes.
+    /// Gives back `enough` bytes, or a mapping's more, of those retained for `decay_ms`. Returns the bytes.
     pub fn purge_some(&self, now: u32, decay_ms: u32, enough: usize) -> usize {
         let mut purged = self.purge_tails(now, decay_ms, enough);
         while purged < enough {
@@ -332,7 +334,7 @@ impl Large {
             held::give(bytes);
             return bytes;
         }
-        // SAFETY: the record is in no list and not live: nobody has a pointer into its mapping.
+        // SAFETY: the record is in no list and not live: no pointer into its mapping is used.
         let is_gone = unsafe { sys::purge(huge.base.get(), huge.mapped_bytes()) };
         huge.is_clean.set(is_gone);
         huge.state.store(PLACE, Ordering::Relaxed);
@@ -347,7 +349,7 @@ impl Large {
         0
     }
 
-    /// Offers the kernel again what it did not take (locked memory). Returns the bytes that went back.
+    /// Offers the kernel again the memory that it did not take (locked pages). Returns the bytes that went back.
     fn offer_refused(&self) -> usize {
         let mut purged = 0;
         let mut left = self.refused_bytes();
@@ -365,9 +367,9 @@ impl Large {
         purged
     }
 
-    /// False: the process has as many mappings as it may, and this would cut one in two.
+    /// Unmaps a record's mapping. False: the process has as many mappings as it may, and this would cut one in two.
     fn unmap(&self, huge: &'static Huge) -> bool {
-        // SAFETY: the record is in no list and not live: nobody has a pointer into its mapping.
+        // SAFETY: the record is in no list and not live: no pointer into its mapping is used.
         let is_gone = unsafe { CHUNK_MAP.unmap(huge.base.get(), huge.mapped_bytes()) };
         if is_gone {
             huge.state.store(SPARE, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Tails: what is left of a retained mapping when a shorter block gets it.
+//! Tails: the rest of a retained mapping when a shorter block gets it.
 //!
 //! ```text
 //!   retained   │ ──────────────── resident ──────────────── │
@@ -12,9 +12,10 @@
 //! 86,000 were. A tail is free memory: it counts as such against the profile's share, and goes back when it has decayed,
 //! while its block lives.
 //!
-//! Invariant: a record is in the list if and only if its `tail_bytes` are not 0. It is written under both locks, or
-//! by whoever took the record off the retained ones, so either lock is enough to read it. While a tail goes back its
-//! record's `tail_lock` is held, so no block takes its place; the system call needs no lock that others wait for.
+//! Invariant: a record is in the list if and only if its `tail_bytes` are not 0. They are written under both locks, or
+//! by the thread that took the record off the retained ones, so either lock is enough to read them. While a tail goes
+//! back its record's `tail_lock` is held, so no block takes its place; the system call needs no lock that other threads
+//! wait for.
 
 use core::sync::atomic::Ordering;
 
@@ -57,7 +58,7 @@ impl Large {
         bytes
     }
 
-    /// Gives back `enough` bytes, or a tail's more, of tails that have been so for `decay_ms`. Returns the bytes.
+    /// Gives back `enough` bytes, or a tail's more, of tails that have aged for `decay_ms`. Returns the bytes.
     pub(super) fn purge_tails(&self, now: u32, decay_ms: u32, enough: usize) -> usize {
         let mut purged = 0;
         let mut busy = 0;
@@ -70,8 +71,8 @@ impl Large {
                 break;
             }
             let Some(_tail_lock) = oldest.tail_lock.try_lock() else {
-                // Its block is freed or resized at the moment, and the tail with it; or it was when a fork copied
-                // it. The others do not wait for it.
+                // Its block is being freed or resized, and the tail with it; or it was when a fork copied it. The other
+                // tails do not wait for it.
                 self.tails.remove(oldest);
                 self.tails.push_front(oldest);
                 busy += 1;
@@ -98,7 +99,7 @@ const BUSY_MAX: usize = 16;
 pub(super) fn purge_behind(huge: &Huge, bytes: usize) -> bool {
     let start = huge.base.get().wrapping_add(huge.block_bytes.get());
     if profile::huge_pages() {
-        // SAFETY: behind the block, within its mapping, and nobody's while the caller has the record's lock.
+        // SAFETY: behind the block, within its mapping, and unused while the caller has the record's lock.
         unsafe { sys::split_huge_pages(start, bytes) };
     }
     // SAFETY: as above.
@@ -116,7 +117,7 @@ mod tests {
     const LONG: usize = 12 << 20;
     const SHORT: usize = 3 << 20;
 
-    /// A block where a longer one was.
+    /// A short block in the mapping of a longer one, and its record.
     fn shorter(large: &Large) -> (&'static Huge, *mut u8) {
         let allocated = |bytes| large.allocate(bytes, 1).expect("there is memory").pointer;
         let huge = |block: *mut u8| match chunk_map::owner(block.addr()) {
@@ -130,7 +131,7 @@ mod tests {
         (huge(short), short)
     }
 
-    /// As if it were being freed or resized: its tail is not the purge's.
+    /// The lock is held as if the block were being freed or resized: the purge leaves its tail.
     #[test]
     fn the_tail_of_a_block_in_change_stays() {
         static OWN: Large = Large::new();
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(OWN.purge_some(0, 0, usize::MAX), SHORT);
     }
 
-    /// As in a child of a fork that copied the lock while it was held: nobody opens it there.
+    /// The lock is held as in a child of a fork that copied it: no thread opens it there.
     #[test]
     fn tails_behind_one_that_stays_locked_go_back() {
         static OWN: Large = Large::new();
@@ -169,7 +170,7 @@ mod tests {
         assert!(huge.tail_bytes.get() > 0);
     }
 
-    /// As if its tail were on the way back: the block is neither freed nor resized before.
+    /// The lock is held as if the tail were going back: the block is neither freed nor resized before.
     #[test]
     fn a_block_whose_tail_goes_back_stays_as_it_is() {
         static OWN: Large = Large::new();

@@ -10,7 +10,7 @@ use crate::list::{Linked, List};
 /// Chunks by the length of a run that they have.
 pub struct Buckets<const L: usize> {
     pub lists: [List<Chunk, L>; UNITS],
-    /// Which lists have a chunk.
+    /// The lists that have a chunk, a bit each.
     filled: Cell<u64>,
 }
 

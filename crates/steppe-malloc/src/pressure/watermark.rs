@@ -16,10 +16,10 @@ pub(crate) static WATERMARK: Watermark = Watermark {
 /// A number of bytes, and the program's eventfd(2).
 pub(crate) struct Watermark {
     pub lock: Lock,
-    /// `usize::MAX`: it is not set, or was reached.
+    /// Bytes held beyond which the program is told; `usize::MAX`: not set, or reached already.
     bytes: AtomicUsize,
-    /// The program's own descriptor, which it keeps open: a copy would be closed by programs that close what they do not
-    /// know, and no two eventfds can be told apart.
+    /// The program's own descriptor, which it keeps open: a copy would be closed by programs that close descriptors
+    /// that they do not know, and no two eventfds can be told apart.
     eventfd: Cell<Option<c_int>>,
 }
 
@@ -42,18 +42,18 @@ impl Watermark {
         true
     }
 
-    /// Bytes that it is set to; `usize::MAX`: to none.
+    /// The watermark in bytes; `usize::MAX`: none.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Tells the program, if it is passed.
+    /// Writes to the eventfd, if `held` is above the watermark.
     pub fn look(&self, held: usize) {
         if held <= self.bytes() {
             return;
         }
         let _guard = self.lock.lock();
-        // It may have been reached, or set anew, before the lock was open.
+        // The watermark may have been reached, or set anew, before the lock was open.
         if held <= self.bytes() {
             return;
         }
@@ -63,7 +63,7 @@ impl Watermark {
         self.forget();
     }
 
-    /// Takes it away; under the lock, or in the child of a fork after the lock was opened.
+    /// Removes the watermark; under the lock, or in the child of a fork after the lock was opened.
     pub fn forget(&self) {
         self.bytes.store(usize::MAX, Ordering::Relaxed);
         self.eventfd.set(None);

@@ -1,11 +1,12 @@
-//! The word of a lock under loom, and the kernel's part in it.
+//! The futex word of a lock under loom, and the kernel's part in it.
 //!
-//! A word is an ordinary atomic, as loom's can't be in statics, unless a test asks for a modeled one:
-//! then every order of its threads' steps is tried. What lies behind ordinary locks is one step in
-//! such a test, since loom runs one thread at a time and changes them at modeled steps only.
+//! A word is an ordinary atomic, as loom's can't be in statics, unless a test asks for a modeled
+//! one: then every order of its threads' steps is tried. A section under an ordinary lock is one
+//! step in such a test, since loom runs one thread at a time and switches threads at modeled steps
+//! only.
 //!
-//! Invariant: as in the kernel, to compare and to fall asleep is one step for whoever wakes: both
-//! hold the word's bucket.
+//! Invariant: as in the kernel, to compare and to fall asleep is one step for the thread that
+//! wakes: both hold the word's bucket.
 
 use std::boxed::Box;
 #[cfg(test)]
@@ -31,7 +32,7 @@ struct Modeled {
 }
 
 impl AtomicU32 {
-    /// An ordinary one.
+    /// An ordinary word.
     pub const fn new(value: u32) -> Self {
         Self {
             plain: atomic::AtomicU32::new(value),
@@ -39,7 +40,7 @@ impl AtomicU32 {
         }
     }
 
-    /// One whose every access is a step, within `loom::model`.
+    /// A modeled word: every access is a step, within `loom::model`.
     #[cfg(test)]
     fn modeled(value: u32) -> Self {
         Self {
@@ -89,11 +90,11 @@ impl AtomicU32 {
     }
 }
 
-/// A pointer that threads share; ordinary as above, unless a test asks for a modeled one.
+/// A pointer that threads share; ordinary like [`AtomicU32`], unless a test asks for a modeled one.
 ///
-/// Accesses of a modeled one are steps in one order for all threads: what a [`barrier`] promises to who
-/// relies on it, and nothing else does. (Loom has no order of all stores to a place that stands beside
-/// fences of another thread.)
+/// Accesses of a modeled pointer are steps in one order for all threads: the guarantee of a
+/// [`barrier`], and no more than that. (Loom has no order of all stores to a place that stands
+/// beside fences of another thread.)
 #[derive(Debug)]
 pub struct AtomicPtr<T> {
     plain: atomic::AtomicPtr<T>,
@@ -101,7 +102,7 @@ pub struct AtomicPtr<T> {
 }
 
 impl<T> AtomicPtr<T> {
-    /// An ordinary one.
+    /// An ordinary pointer.
     pub const fn new(pointer: *mut T) -> Self {
         Self {
             plain: atomic::AtomicPtr::new(pointer),
@@ -109,7 +110,7 @@ impl<T> AtomicPtr<T> {
         }
     }
 
-    /// One whose every access is a step, within `loom::model`.
+    /// A modeled pointer: every access is a step, within `loom::model`.
     #[cfg(test)]
     pub fn modeled(pointer: *mut T) -> Self {
         Self {
@@ -164,7 +165,7 @@ pub fn futex_wait(word: &AtomicU32, value: u32, _timeout_ms: Option<u32>) {
     }
 }
 
-/// Wakes one of those who sleep.
+/// Wakes one of the sleeping threads.
 pub fn futex_wake(word: &AtomicU32, sleepers: c_int) {
     assert_eq!(sleepers, 1, "locks wake one");
     if let Some(modeled) = &word.modeled {
@@ -174,11 +175,12 @@ pub fn futex_wake(word: &AtomicU32, sleepers: c_int) {
     }
 }
 
-/// Tries every order of the threads' steps in which at most `switches` times a thread has to stop
-/// that could go on. (Every bug that loom's authors know of shows within two or three.)
+/// Tries every order of the threads' steps with at most `switches` preemptions of a thread that
+/// could go on. (Every bug that loom's authors know of shows within two or three.)
 ///
-/// Models take turns, since they share what lies behind ordinary locks: beside another one, nobody
-/// would be alone at such a lock, and the same order of steps would not lead to the same place.
+/// Models run one after the other, since they share the state behind ordinary locks: beside another
+/// model, such a lock could be contended, and the same order of steps would not lead to the same
+/// state.
 #[cfg(test)]
 pub fn explore(switches: usize, work: impl Fn() + Send + Sync + 'static) {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -206,7 +208,7 @@ mod tests {
     use super::explore;
     use crate::sync::Lock;
 
-    /// What a lock guards; loom fails the test on two accesses that nothing orders.
+    /// Data behind a lock; loom fails the test on two accesses that nothing orders.
     struct Guarded {
         lock: Lock,
         number: UnsafeCell<u32>,
@@ -221,12 +223,13 @@ mod tests {
 
     fn add(guarded: &Guarded) {
         guarded.number.with_mut(|number| {
-            // SAFETY: under the lock, which is what is tested.
+            // SAFETY: under the lock, whose exclusion is the subject of this test.
             unsafe { *number += 1 };
         });
     }
 
-    /// A thread that does not come back is a deadlock for loom: a wake-up that was lost.
+    /// Counts under the lock. A thread that never comes back is a deadlock for loom: a lost
+    /// wake-up.
     fn count(threads: u32, turns: u32, switches: usize) {
         explore(switches, move || {
             let guarded = guarded();
@@ -248,7 +251,7 @@ mod tests {
             }
             let _guard = guarded.lock.lock();
             guarded.number.with(|number| {
-                // SAFETY: the others ended.
+                // SAFETY: the other threads ended.
                 assert_eq!(unsafe { *number }, threads * turns);
             });
         });
@@ -282,7 +285,7 @@ mod tests {
             }
             let others = other.join().expect("adds only");
             guarded.number.with(|number| {
-                // SAFETY: the other ended.
+                // SAFETY: the other thread ended.
                 assert_eq!(unsafe { *number }, 1 + others);
             });
         });

@@ -1,4 +1,4 @@
-//! Addresses: aligned ones, and whether a process may have as many as it likes.
+//! Addresses: aligned mappings, and whether the address space of the process is limited.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -15,13 +15,13 @@ const HEURISTIC: u8 = 2;
 /// Zeroed memory of `bytes` at a multiple of `align`, anywhere.
 #[cfg(not(miri))]
 pub fn map_aligned(bytes: usize, align: usize) -> Option<*mut u8> {
-    // The kernel goes downwards, so what lies below an aligned mapping is aligned too, and both are one to it.
+    // The kernel maps downwards, so a mapping right below an aligned one is aligned too, and the kernel merges both.
     if bytes.is_multiple_of(align) {
         let base = map(0, bytes)?;
         if base.addr().is_multiple_of(align) {
             return Some(base);
         }
-        // SAFETY: just mapped, unknown to anybody.
+        // SAFETY: just mapped; no other thread has the address.
         unsafe { unmap(base, bytes) };
     }
     let len = bytes.checked_add(align)?;
@@ -30,7 +30,7 @@ pub fn map_aligned(bytes: usize, align: usize) -> Option<*mut u8> {
     // SAFETY: `start` is below `align`, so within the mapping.
     let aligned = unsafe { base.add(start) };
     if start > 0 {
-        // SAFETY: the part before what is returned.
+        // SAFETY: the part before the returned one.
         unsafe { unmap(base, start) };
     }
     // SAFETY: the part behind it, which ends where the mapping does.
@@ -62,13 +62,13 @@ pub fn is_resident(page: *mut u8) -> bool {
     refused == 0 && state & 1 != 0
 }
 
-/// Miri locks nothing.
+/// Miri locks no pages: none is resident.
 #[cfg(miri)]
 pub fn is_resident(_page: *mut u8) -> bool {
     false
 }
 
-/// Asked for once: it is the machine's, and a change takes effect for later processes here.
+/// Read once: the setting is the machine's, and a change takes effect for later processes here.
 fn is_overcommit_strict() -> bool {
     static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
     if KNOWN.load(Ordering::Relaxed) == UNKNOWN {

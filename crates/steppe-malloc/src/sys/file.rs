@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::errno::{errno, keeping_errno};
 
-/// A longer path is not a path of Linux.
+/// Bytes of the longest path that Linux takes (`PATH_MAX`), its nul included.
 pub const PATH_BYTES_MAX: usize = 4096;
 /// Permissions of a new file, less the process's mask.
 const MODE: c_int = 0o644;
@@ -35,7 +35,7 @@ impl File {
         open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL)
     }
 
-    /// Opens a file for writing behind what it has. `None`: it can't be.
+    /// Opens a file to append to it. `None`: it can't be opened.
     pub fn append(path: &CStr) -> Option<Self> {
         open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND).ok()
     }
@@ -66,7 +66,8 @@ fn open(path: &CStr, flags: c_int) -> Result<File, c_int> {
     })
 }
 
-/// True for a file that can be written to, or made; it is not made. That can change until it is.
+/// True if a file can be written to, or could be created; it is not created. The answer may be
+/// outdated at the write.
 pub fn is_writable(path: &CStr) -> bool {
     // Without waiting for a pipe's reader.
     match open(path, libc::O_WRONLY | libc::O_NONBLOCK) {
@@ -180,11 +181,11 @@ pub struct Witness {
     inode: AtomicU64,
 }
 
-/// An open file that is not ours to close.
+/// An open file that this library must not close.
 pub struct Borrowed(c_int);
 
 impl Witness {
-    /// One that no standard error was shown to.
+    /// A witness without standard error.
     pub const fn none() -> Self {
         Self {
             copy: AtomicI32::new(-1),

@@ -1,4 +1,4 @@
-//! Huge pages of the kernel's (transparent, `Documentation/admin-guide/mm/transhuge.rst`).
+//! Transparent huge pages of the kernel (`Documentation/admin-guide/mm/transhuge.rst`).
 
 use core::ffi::c_void;
 
@@ -7,13 +7,13 @@ use crate::errno::keeping_errno;
 /// The usual size of a huge page: x86-64, and aarch64 with pages of 4 KiB.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Splits the huge pages that a range has a part of, so that a purge of the range gives that part back. The range's
-/// content is lost or not.
+/// Splits the huge pages that lie partly in a range, so that a purge of the range gives that part back. The range's
+/// content may be lost.
 ///
-/// `MADV_FREE` does so by the way (madvise(2)): the kernel can't free a part of a page later. Whole ones stay whole.
+/// `MADV_FREE` has this side effect (madvise(2)): the kernel can't free a part of a page later. Whole ones stay whole.
 ///
 /// # Safety
-/// The pages are mapped and nobody uses what is in them.
+/// The pages are mapped and their content is not used again.
 pub unsafe fn split_huge_pages(base: *mut u8, bytes: usize) {
     let is_whole =
         base.addr().is_multiple_of(HUGE_PAGE_BYTES) && bytes.is_multiple_of(HUGE_PAGE_BYTES);

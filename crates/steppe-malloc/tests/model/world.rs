@@ -1,12 +1,12 @@
-//! A model of the allocator: what a program may rely on, checked after every operation.
+//! A model of the allocator: its guarantees to a program, checked after every operation.
 //!
-//! Blocks stand in slots. A block's whole usable size is in nobody else's span, at a multiple of its
-//! alignment, and holds words made of its seed and their offsets until it is given back: so what is
-//! handed out twice, moved wrongly or purged too early is seen by the next look. When all is given
-//! back and trimmed, the books must say so.
+//! Blocks stand in slots. A block's whole usable size overlaps no other block, lies at a multiple
+//! of its alignment, and holds words made of its seed and their offsets until it is given back: so
+//! a block that is handed out twice, moved wrongly or purged too early is detected by the next
+//! check. When everything is given back and trimmed, the books must say so.
 //!
-//! Operations are done by the thread that they name, one at a time, so a failure repeats itself.
-//! Several worlds may run at once: they exchange blocks through a [`Post`].
+//! Operations run on the thread that they name, one at a time, so a failure repeats itself. Several
+//! worlds may run at once: they exchange blocks through a [`Post`].
 //!
 //! Shared by the property tests and the fuzz target.
 
@@ -26,27 +26,27 @@ use steppe_malloc::{SteppeMalloc, raw};
 pub const SLOTS: usize = 64;
 /// Threads of a world, the calling one included.
 pub const THREADS: usize = 4;
-/// A world holds no more than this, and asks for little instead.
+/// Bytes that a world holds, at most; beyond, it allocates little.
 const LIVE_BYTES_MAX: usize = if cfg!(miri) { 3 << 20 } else { 48 << 20 };
-/// Every word of blocks up to this size is written; of larger ones, some on every page.
+/// Size in bytes up to which every word of a block is written; of larger ones, some on every page.
 const DENSE_BYTES: usize = 4 << 10;
 const SPARSE_STEP_BYTES: usize = 512;
-/// How long the allocator's own thread may be in the way of a trim, and a thread that is done takes to
-/// end: a scope waits for its work, not for its destructors.
+/// Time that the background thread may delay a trim, and that a finished thread takes to end: a
+/// scope waits for its work, not for its destructors.
 const SETTLE_TIME: Duration = Duration::from_secs(30);
 
 /// Something that a program does.
 #[derive(Debug, Clone, Copy)]
 pub struct Op {
-    /// Which thread does it, modulo [`THREADS`].
+    /// The thread that does it, modulo [`THREADS`].
     pub thread: u8,
-    /// To which block, modulo [`SLOTS`].
+    /// The slot of the block, modulo [`SLOTS`].
     pub slot: u8,
-    /// What.
+    /// The operation on the slot.
     pub action: Action,
 }
 
-/// What a program does to a slot. A block that stands where a new one goes is freed first.
+/// An operation on a slot. A block that is in the slot of a new one is freed first.
 #[derive(Debug, Clone, Copy)]
 pub enum Action {
     /// `malloc`.
@@ -57,13 +57,13 @@ pub enum Action {
     Aligned(usize, u8),
     /// The same, zeroed.
     AlignedZeroed(usize, u8),
-    /// `realloc`; of an empty slot as of null.
+    /// `realloc`; on an empty slot, of null.
     Reallocate(usize),
     /// `free`.
     Free,
-    /// More than there can be is asked for: null, and the block stays as it is.
+    /// A request for more than there can be: null, and the block stays as it is.
     TooMuch(usize),
-    /// The block goes to whoever takes it from the post.
+    /// The block goes to the post, from which any world may take it.
     Post,
     /// A block is taken from the post.
     Collect,
@@ -96,10 +96,10 @@ pub fn size(kind: u8, number: u16) -> usize {
 /// Blocks on their way between worlds.
 pub type Post = Arc<Mutex<Vec<Block>>>;
 
-/// A pointer that any thread may use: whose it is, the world knows.
+/// A pointer that any thread may use: the world keeps track of its owner.
 #[derive(Debug, Clone, Copy)]
 struct Pointer(*mut u8);
-// SAFETY: a block is used by whoever has it, one thread at a time.
+// SAFETY: only the thread that has a block uses it, one at a time.
 unsafe impl Send for Pointer {}
 
 impl Pointer {
@@ -108,7 +108,7 @@ impl Pointer {
     }
 }
 
-/// A block that a world has.
+/// A block of a world, with its expected content.
 #[derive(Debug)]
 pub struct Block {
     start: Pointer,
@@ -121,7 +121,7 @@ pub struct Block {
 /// The blocks of a program, and its threads.
 pub struct World {
     slots: Vec<Option<Block>>,
-    /// Where blocks start, and where they end.
+    /// End address of each block, by its start.
     spans: BTreeMap<usize, usize>,
     live_bytes: usize,
     seed: u64,
@@ -130,7 +130,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world without blocks. `seed` tells its blocks from others'.
+    /// A world without blocks. `seed` makes its blocks' content different from other worlds'.
     pub fn new(seed: u64, post: &Post) -> Self {
         Self {
             slots: (0..SLOTS).map(|_| None).collect(),
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// Does one operation and checks what came of it.
+    /// Does one operation and checks the result.
     pub fn apply(&mut self, op: Op) {
         let (thread, slot) = (
             usize::from(op.thread) % THREADS,
@@ -228,7 +228,7 @@ impl World {
             Pointer(call_reallocate(start, asked, align, bytes))
         });
         let new = self.new_block(start, bytes, align);
-        // Through the face for Rust, what was asked for is kept; through C's, what was usable.
+        // The Rust interface keeps the requested bytes, the C interface all usable ones.
         let before = if align > raw::ALIGN {
             old.asked_bytes
         } else {
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// Puts a block into a slot, after a look at what lies beside it.
+    /// Puts a block into a slot, after a check that it overlaps no other.
     fn enter(&mut self, slot: usize, block: Block) {
         let start = block.start.get().addr();
         let end = start + block.usable_bytes;
@@ -340,7 +340,7 @@ impl World {
 }
 
 impl Drop for World {
-    /// After a failure, so that the next program finds the books as they were.
+    /// Frees all blocks after a failure, so that the next program finds the books as they were.
     fn drop(&mut self) {
         let posted = std::mem::take(&mut *self.post());
         let blocks = self.slots.iter_mut().filter_map(Option::take);
@@ -352,7 +352,7 @@ impl Drop for World {
     }
 }
 
-/// What a new block has to hold.
+/// The required content of a new block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     Any,
@@ -372,7 +372,7 @@ fn call_allocate(bytes: usize, align: usize, content: Content) -> *mut u8 {
     }
 }
 
-/// Resizes by the face that keeps the alignment, where there is one.
+/// Resizes by the interface that keeps the alignment, where there is one.
 fn call_reallocate(start: Pointer, asked: usize, align: usize, bytes: usize) -> *mut u8 {
     if align <= raw::ALIGN {
         // SAFETY: the block lives, and left the world's slots.
@@ -383,7 +383,7 @@ fn call_reallocate(start: Pointer, asked: usize, align: usize, bytes: usize) -> 
     unsafe { SteppeMalloc.realloc(start.get(), layout, bytes) }
 }
 
-/// What work returns that has no pointer to return.
+/// The result of work without a pointer to return.
 const NOTHING: Pointer = Pointer(std::ptr::null_mut());
 
 impl Block {
@@ -391,17 +391,17 @@ impl Block {
         for offset in self.offsets(self.usable_bytes) {
             // SAFETY: eight bytes at a multiple of eight, within the block.
             let word = unsafe { self.start.get().add(offset).cast::<u64>() };
-            // SAFETY: as above; nobody else has the block.
+            // SAFETY: as above; no other thread has the block.
             unsafe { word.write(self.word(offset)) };
         }
     }
 
-    /// Whether all of it is as it was filled.
+    /// Checks that the whole block still has its fill.
     fn check(&self) {
         self.check_at(self.start, self.usable_bytes);
     }
 
-    /// Whether the first `bytes` at `start`, where they may have moved, are as they were filled.
+    /// Checks that the first `bytes` at `start`, where they may have moved, still have the fill.
     fn check_at(&self, start: Pointer, bytes: usize) {
         for offset in self.offsets(bytes) {
             // SAFETY: eight bytes at a multiple of eight, within the block.
@@ -424,7 +424,7 @@ impl Block {
         bytes.iter().step_by(step).all(|&byte| byte == 0)
     }
 
-    /// Where words of the first `bytes` stand; the last one always has one.
+    /// Offsets of the words of the first `bytes`; the last one always has one.
     fn offsets(&self, bytes: usize) -> impl Iterator<Item = usize> + use<> {
         let step = if self.usable_bytes <= DENSE_BYTES {
             8
@@ -460,7 +460,7 @@ struct Worker {
 }
 
 impl Crew {
-    /// Has a thread do some work; number 0 is the calling one.
+    /// Runs some work on a thread; number 0 is the calling one.
     fn run(&mut self, thread: usize, work: impl FnOnce() -> Pointer + Send + 'static) -> Pointer {
         if thread == 0 {
             return work();
@@ -497,9 +497,9 @@ impl Worker {
     }
 }
 
-/// Gives everything back and returns the books, once no block is out and no thread is at work.
+/// Gives everything back and returns the statistics, once no block is out and no thread is at work.
 ///
-/// The allocator's own thread may be giving back what it finds at the same moment: then this waits.
+/// The background thread may be giving memory back at the same moment: then this waits.
 pub fn settle() -> Stats {
     let end = Instant::now() + SETTLE_TIME;
     loop {

@@ -1,21 +1,21 @@
-//! A charge that is never refused: memory that is held already, whether there was room for it or not.
+//! A charge that is never refused: for memory that is held already, whether or not there was room for it.
 //!
-//! The kernel's memory controller calls the same a forced charge. Where it takes more than is free, the tree is
-//! in debt: every reservation waits or is refused until as much was given back.
+//! The kernel's memory controller calls the same a forced charge. If it takes more than is free, the tree is in debt:
+//! every reservation waits or is refused until as much was given back.
 
 use super::Account;
 
-/// Bytes of an account that were taken without asking; given back on drop.
+/// Bytes of an account that were charged without a check of its limit; given back on drop.
 #[derive(Debug)]
 pub struct ForcedCharge {
     account: Account,
     bytes: u64,
-    /// While there is debt no lease keeps free bytes, as while a task waits.
+    /// Set while the tree knows of the debt: no lease keeps free bytes then, as while a task waits.
     is_debt_known: bool,
 }
 
 impl ForcedCharge {
-    /// Nothing yet, of `account`.
+    /// A charge of 0 bytes to `account`.
     #[must_use]
     pub fn new(account: Account) -> Self {
         Self {
@@ -31,8 +31,8 @@ impl ForcedCharge {
         self.bytes
     }
 
-    /// Charges `bytes` from now on. Where they are more than before, unused portions of all leases and what is
-    /// [kept for later](super::Evict) make room first, as far as they do.
+    /// Charges `bytes` from now on. If they are more than before, unused portions of all leases and [evictable
+    /// memory](super::Evict) make room first, as far as possible.
     pub fn set(&mut self, bytes: u64) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         if bytes > before {

@@ -14,7 +14,7 @@ use crate::waiters::{BytesWanted, TreeWaiters, Waiter};
 #[derive(Debug, Clone)]
 pub struct Lease {
     slot: Arc<LeaseSlot>,
-    /// For whom it reserves, wherever that is; `None`: as its slot has it.
+    /// The holder that reservations count for, in any scope; `None`: by the purpose of the slot.
     holder: Option<Arc<Holder>>,
 }
 
@@ -33,11 +33,11 @@ pub struct OverBudget {
     pub bytes: u64,
 }
 
-/// Aligned so that no two workers write the same pair of cache lines.
+/// The state of a lease. Aligned so that no two workers write the same pair of cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct LeaseSlot {
-    /// Drawn, and not reserved.
+    /// Bytes drawn and not reserved.
     pub(super) free_bytes: AtomicU64,
     account: Account,
     root: Account,
@@ -45,12 +45,12 @@ pub(crate) struct LeaseSlot {
     purpose: Purpose,
 }
 
-/// For whom a lease reserves.
+/// The party that a lease's reservations count for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// For the node: what is reserved counts for no client.
+    /// The node: reservations count for no client.
     Node,
-    /// For the client in whose scope it is used.
+    /// The client in whose scope the lease is used.
     Client,
 }
 
@@ -58,8 +58,7 @@ impl Lease {
     /// Reserves `bytes`.
     ///
     /// # Errors
-    /// [`OverBudget`] where the account, or one above it, has no room; it is
-    /// counted as a refusal.
+    /// [`OverBudget`] if the account, or one above it, has no room; it is counted as a refusal.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         self.reserve(bytes).ok_or_else(|| {
             self.slot.account.ancestry().for_each(|node| {
@@ -71,10 +70,10 @@ impl Lease {
         })
     }
 
-    /// [`Lease::try_reserve`] for what a client begins, such as a connection.
+    /// [`Lease::try_reserve`] for new work of a client, such as a connection.
     ///
     /// # Errors
-    /// [`OverBudget`], too, where the client holds three quarters of its share.
+    /// [`OverBudget`] also if the client holds three quarters of its share.
     pub fn try_admit(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         if !self.may_admit(bytes as u64) {
             return Err(OverBudget {
@@ -84,7 +83,7 @@ impl Lease {
         self.try_reserve(bytes)
     }
 
-    /// True while the client for which it would be has `bytes` of its share left to begin something with.
+    /// True while the client in scope has `bytes` of its share left for new work.
     #[must_use]
     pub fn has_share_for(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
@@ -95,7 +94,7 @@ impl Lease {
         }
     }
 
-    /// Reserves `bytes` where there is room for them.
+    /// Reserves `bytes` if there is room for them.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
         self.slot
             .take(bytes as u64)
@@ -104,12 +103,11 @@ impl Lease {
 
     /// Reserves `bytes`, or queues the task, which is woken once they are drawn for it.
     ///
-    /// `waiter` is its place in the queue: the task passes the same at every poll, and
-    /// drops it when it no longer waits. A poll in between costs one lock; one with other
-    /// bytes than before keeps the place's age.
+    /// `waiter` is its place in the queue: the task passes the same one at every poll, and drops it when it no longer
+    /// waits. A poll in between costs one lock; one with other bytes than before keeps the place's age.
     ///
     /// # Cancel safety
-    /// A task that stops polling and drops its `waiter` loses nothing, for itself or others.
+    /// A task that stops polling and drops its `waiter` loses no bytes, neither its own nor other tasks'.
     pub fn poll_reserve(
         &self,
         cx: &mut Context<'_>,
@@ -133,8 +131,8 @@ impl Lease {
         Poll::Ready(Reservation::new(self, bytes))
     }
 
-    /// [`Lease::poll_reserve`] for what may wait until others need less: `bytes` are reserved while
-    /// `leaving` more are free, about.
+    /// [`Lease::poll_reserve`] for a task of low priority: `bytes` are reserved only while about `leaving` more are
+    /// free.
     ///
     /// # Cancel safety
     /// As [`Lease::poll_reserve`].
@@ -175,8 +173,8 @@ impl Lease {
         &self.slot.account
     }
 
-    /// The same lease for what `holder` takes: each reservation counts for its client wherever it is made and
-    /// given back. For memory that is passed from task to task.
+    /// The same lease for the memory of `holder`: each reservation counts for its client in whichever scope it is made
+    /// and given back. For memory that is passed from task to task.
     #[must_use]
     pub fn of_holder(&self, holder: &Arc<Holder>) -> Self {
         Self {
@@ -189,7 +187,7 @@ impl Lease {
         Self { slot, holder: None }
     }
 
-    /// True when the client that it would be for may begin something with `bytes`.
+    /// True if the client in scope may start new work of `bytes`.
     fn may_admit(&self, bytes: u64) -> bool {
         if self.slot.root.is_half_free() {
             return true;
@@ -200,7 +198,7 @@ impl Lease {
         }
     }
 
-    /// Ready when the client that it would be for may hold `bytes` more.
+    /// Ready if the client in scope may hold `bytes` more.
     fn poll_share(&self, cx: &Context<'_>, bytes: u64, waiter: &mut Waiter) -> Poll<()> {
         let is_free = self.holder.is_none() && self.slot.purpose == Purpose::Node;
         if is_free || self.slot.root.is_half_free() {
@@ -218,7 +216,7 @@ impl Lease {
         }
     }
 
-    /// Notes for a client what was reserved, or given back.
+    /// Counts reserved (or, negative, returned) bytes for a client.
     fn count(&self, bytes: i64) {
         match &self.holder {
             Some(holder) => holder.charge(bytes),
@@ -235,7 +233,7 @@ impl Lease {
         &self.slot
     }
 
-    /// True when both are clones of the same lease.
+    /// True if both are clones of the same lease.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.slot, &other.slot)
     }
@@ -260,12 +258,12 @@ impl LeaseSlot {
         }
     }
 
-    /// Takes `bytes` out of what is free, or out of what can be drawn.
+    /// Takes `bytes` out of the free ones, or draws them.
     fn take(&self, bytes: u64) -> bool {
         self.take_cached(bytes) || self.account.draw_after_reclaim(bytes)
     }
 
-    /// Takes `bytes` out of what is free, or draws a chunk for them where nobody waits.
+    /// Takes `bytes` out of the free ones, or draws a chunk for them if no task waits.
     fn take_cached(&self, bytes: u64) -> bool {
         if self.take_free(bytes) {
             return true;
@@ -298,10 +296,10 @@ impl LeaseSlot {
         }
     }
 
-    /// Keeps `bytes` free, unless somebody waits: how much is free then.
+    /// Keeps `bytes` free, unless a task waits. Returns the free bytes.
     fn keep(&self, bytes: u64) -> u64 {
         let free = self.free_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
-        // In this order: whoever starts to wait makes it known before it looks here.
+        // In this order: a task that starts to wait is counted before it looks here.
         if self.waiting.is_any() {
             self.flush();
             return 0;
@@ -309,7 +307,7 @@ impl LeaseSlot {
         free
     }
 
-    /// Gives back all that is free.
+    /// Gives back all free bytes.
     pub(super) fn flush(&self) {
         if self.free_bytes.load(Ordering::SeqCst) > 0 {
             self.account
@@ -325,13 +323,13 @@ impl Drop for LeaseSlot {
 }
 
 impl Reservation {
-    /// For bytes that are drawn.
+    /// A reservation of bytes that are drawn.
     fn new(lease: &Lease, bytes: usize) -> Self {
         lease.count(signed(bytes));
         Self::counted(lease, bytes)
     }
 
-    /// For bytes that are counted already.
+    /// A reservation of bytes that are counted already.
     fn counted(lease: &Lease, bytes: usize) -> Self {
         Self {
             lease: lease.clone(),
@@ -351,8 +349,8 @@ impl Reservation {
         &self.lease
     }
 
-    /// From now on it counts for the client in whose scope this is called, wherever it is given back: for memory that
-    /// another task frees.
+    /// Counts the reservation from now on for the client in whose scope this is called, in whichever scope it is given
+    /// back: for memory that another task frees.
     pub fn bind(&mut self) {
         let lease = &mut self.lease;
         if lease.holder.is_none() && lease.slot.purpose == Purpose::Client {
@@ -363,7 +361,7 @@ impl Reservation {
     /// Reserves `bytes` more.
     ///
     /// # Errors
-    /// [`OverBudget`]; what was held is kept.
+    /// [`OverBudget`]; the present bytes stay reserved.
     pub fn try_grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
         let lease = &self.lease;
         if !lease.slot.take(bytes as u64) {
@@ -379,7 +377,7 @@ impl Reservation {
     /// Gives `bytes` back.
     ///
     /// # Panics
-    /// Where fewer bytes are held.
+    /// If fewer bytes are held.
     pub fn shrink(&mut self, bytes: usize) {
         assert!(
             bytes <= self.bytes,
@@ -394,7 +392,7 @@ impl Reservation {
     /// Takes `bytes` off as a reservation of their own.
     ///
     /// # Panics
-    /// Where fewer bytes are held.
+    /// If fewer bytes are held.
     #[must_use]
     pub fn split(&mut self, bytes: usize) -> Self {
         assert!(
@@ -406,7 +404,7 @@ impl Reservation {
         Self::counted(&self.lease, bytes)
     }
 
-    /// Adds it to `all`, which is of the same lease.
+    /// Adds the reservation to `all`, which is of the same lease.
     ///
     /// # Panics
     /// As [`Reservation::join`].
@@ -417,10 +415,10 @@ impl Reservation {
         }
     }
 
-    /// Takes over what `other` holds.
+    /// Takes over the bytes of `other`.
     ///
     /// # Panics
-    /// Where it is of another lease.
+    /// If `other` is of another lease.
     pub fn join(&mut self, mut other: Self) {
         assert!(self.lease.is(&other.lease), "joining another lease");
         self.bytes += std::mem::take(&mut other.bytes);

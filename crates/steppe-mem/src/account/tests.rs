@@ -1,4 +1,4 @@
-//! Limits of a tree of accounts, and that what was reserved comes back.
+//! Limits of a tree of accounts, and that reserved bytes come back.
 
 use std::thread;
 
@@ -103,7 +103,7 @@ fn shrinking_and_growing_keep_the_account_exact() {
     assert_eq!((held.bytes(), budget.root().reserved_bytes()), (0, 0));
 }
 
-/// Gives up what it holds, a piece at a time.
+/// A cache that gives up its memory a piece at a time.
 #[derive(Debug)]
 struct Kept(std::sync::Mutex<Vec<Reservation>>);
 
@@ -120,7 +120,7 @@ impl Evict for Kept {
     }
 }
 
-/// An account that keeps so many bytes for later, and what holds them.
+/// An account with so many evictable bytes, and the cache that holds them.
 fn keeping(budget: &Budget, bytes: usize) -> (Account, Arc<Kept>) {
     let account = budget.root().child("kept", None);
     let lease = account.lease();
@@ -140,7 +140,7 @@ fn what_is_kept_for_later_goes_before_anybody_is_refused() {
         .lease()
         .try_reserve(300 << 10)
         .expect("what is kept goes");
-    // No more goes than is needed, but for what a lease draws at once.
+    // No more is evicted than needed, but for the chunk that a lease draws at once.
     assert!(
         account.reserved_bytes() > 500 << 10,
         "{}",

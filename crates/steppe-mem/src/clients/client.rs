@@ -1,4 +1,4 @@
-//! A client: what it holds over all of its connections, and its share.
+//! A client: its memory over all of its connections, and its share.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use super::pause::Pause;
 use super::queue::ClientQueue;
 
-/// The share of every client, how often one was held back, and the tasks that stand still.
+/// The share of every client, the number of times that one was held back, and the paused tasks.
 #[derive(Debug)]
 pub(super) struct Shares {
-    /// `u64::MAX`: none.
+    /// The share in bytes; `u64::MAX`: none.
     bytes: AtomicU64,
     held_back_total: AtomicU64,
     pub(super) pause: Pause,
@@ -44,20 +44,20 @@ impl Shares {
     }
 }
 
-/// An address, or what has none: a peer of a Unix socket.
+/// An address, or a peer without one, on a Unix socket.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// As the table has it; `None`: in no table, and without a share.
+    /// The key in the table; `None`: in no table, and without a share.
     pub(super) address: Option<IpAddr>,
     pub(super) is_exempt: AtomicBool,
-    /// Set when it was held back for the first time, and until that is logged.
+    /// Set when the client was held back for the first time, and until that is logged.
     was_held_back: AtomicBool,
     is_news: AtomicBool,
-    /// Bytes reserved for it, within [`FLUSH_BYTES`](crate::limits::FLUSH_BYTES) a connection, and about one of
-    /// [`UNSEEN_PART`](crate::limits::UNSEEN_PART) of its share in all.
+    /// Bytes reserved for the client. They lag by up to [`FLUSH_BYTES`](crate::limits::FLUSH_BYTES) a connection, and
+    /// by about one [`UNSEEN_PART`](crate::limits::UNSEEN_PART)th of its share in all.
     pub(super) charged_bytes: AtomicI64,
     pub(super) connections: AtomicU64,
-    /// Tasks that wait for it to hold less.
+    /// Tasks that wait for the client to hold less.
     pub(super) queue: ClientQueue,
 }
 
@@ -84,7 +84,7 @@ impl Client {
         }
     }
 
-    /// True when it was held back since the last call, for the first time.
+    /// True if the client was held back for the first time since the last call.
     pub(super) fn take_news(&self) -> bool {
         self.is_news.swap(false, Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
-//! A connection, and the scope in which what its tasks take counts for it.
+//! A connection, and the scope in which the memory of its tasks counts for it.
 //!
-//! A thread notes what client leases reserve and give back, and what it allocates and frees. At the end of a scope the
-//! difference since its beginning goes to its holder, less what scopes within it took. So a reservation costs an
-//! addition to a cell of its thread, and a poll of a task two locked additions at most.
+//! A thread sums the bytes that client leases reserve and give back, and those that it allocates and frees. At the end
+//! of a scope the difference since its beginning goes to its holder, less that of scopes within it. So a reservation
+//! costs an addition to a cell of its thread, and a poll of a task two locked additions at most.
 //!
 //! Memory of pooled buffers does not count as allocated: it comes back to the pool of the thread, whichever task
 //! took it from the allocator, and is charged by its reservation.
@@ -26,11 +26,11 @@ pub struct Holder {
     kind: &'static str,
     /// For a client named by a proxy: the proxy's connection.
     connection: Option<Arc<Holder>>,
-    /// Reserved in its scope.
+    /// Bytes reserved in its scope.
     charged_bytes: AtomicI64,
-    /// The part of these that its client knows of.
+    /// The part of `charged_bytes` that its client knows of.
     flushed_bytes: AtomicI64,
-    /// Allocated in its scope and not freed there.
+    /// Bytes allocated in its scope and not freed there.
     live_bytes: AtomicI64,
     /// Memory of this holder counts toward no client's share, whatever the address.
     is_exempt: AtomicBool,
@@ -43,9 +43,9 @@ pub struct Holder {
 
 /// State of a thread; in one place, which each end of a scope looks up once.
 struct ThreadScope {
-    /// Reserved by client leases, and given to no holder yet.
+    /// Bytes reserved by client leases, and not given to a holder yet.
     reserved: Cell<i64>,
-    /// Allocated, and of no scope that goes on: for pooled buffers, and in scopes that have ended.
+    /// Bytes allocated that count for no open scope: for pooled buffers, and in scopes that have ended.
     counted_elsewhere: Cell<i64>,
     /// The holder whose scope the thread is in.
     current: Cell<Option<Arc<Holder>>>,
@@ -67,7 +67,7 @@ impl ThreadScope {
         *place = self.current.replace(place.take());
     }
 
-    /// Bytes that it has allocated, as far as they count for scopes that go on.
+    /// Bytes that the thread has allocated, as far as they count for open scopes.
     fn live_bytes(&self) -> i64 {
         thread_block_bytes().wrapping_sub(self.counted_elsewhere.get())
     }
@@ -78,7 +78,7 @@ impl ThreadScope {
     }
 }
 
-/// Notes what a client lease reserved, or gave back.
+/// Counts bytes that a client lease reserved, or (negative) gave back.
 pub(crate) fn count_reserved(bytes: i64) {
     THREAD.with(|thread| {
         let reserved = thread.reserved.get().wrapping_add(bytes);
@@ -86,26 +86,26 @@ pub(crate) fn count_reserved(bytes: i64) {
     });
 }
 
-/// Notes memory of pooled buffers that was allocated, or freed.
+/// Counts bytes of pooled buffers that were allocated, or (negative) freed.
 pub(crate) fn count_pooled(bytes: i64) {
     THREAD.with(|thread| thread.count_elsewhere(bytes));
 }
 
-/// True when the client of the present scope may begin something with `bytes`; true outside of a scope.
+/// True if the client of the present scope may start new work of `bytes`; true outside of a scope.
 pub(crate) fn may_admit(bytes: u64) -> bool {
     with_current(|holder| holder.is_none_or(|holder| holder.may_admit(bytes)))
 }
 
-/// [`may_admit`] of somebody who only looks: nobody is held back.
+/// The same as [`may_admit`] for a mere look: the client is not counted as held back.
 pub(crate) fn has_share_for(bytes: u64) -> bool {
     with_current(|holder| holder.is_none_or(|holder| holder.has_share_for(bytes)))
 }
 
-/// Asks if the client of the present scope may reserve `bytes` more, for a task that waits until it may. `ticket`:
-/// of its place, if it waits already.
+/// Asks if the client of the present scope may reserve `bytes` more, for a task that waits until it may. `ticket`: the
+/// ticket of its place, if it waits already.
 ///
 /// # Errors
-/// The ticket of its place: it has to wait.
+/// The ticket of the task's place, if it has to wait.
 pub(crate) fn poll_may_reserve(
     cx: &Context<'_>,
     bytes: u64,
@@ -125,7 +125,7 @@ pub(crate) fn current() -> Option<Arc<Holder>> {
     })
 }
 
-/// Has `see` look at it. Nothing that this calls begins or ends a scope.
+/// Calls `see` with the present holder. `see` must not begin or end a scope.
 fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
     THREAD.with(|thread| {
         let current = thread.current.take();
@@ -135,11 +135,11 @@ fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
     })
 }
 
-/// The thread is in the scope of a holder until this is dropped.
+/// The scope of a holder on this thread, until this is dropped.
 pub(super) struct HolderScope<'a> {
-    /// Between scopes the holder itself, within this one that of the scope around it.
+    /// The holder itself between scopes; within this one, the holder of the scope around it.
     place: &'a mut Option<Arc<Holder>>,
-    /// Sums of the thread when it began: reserved, and live.
+    /// Sums of the thread at the beginning of the scope: reserved, and live.
     reserved: i64,
     live: i64,
 }
@@ -166,7 +166,7 @@ impl Drop for HolderScope<'_> {
             if reserved | allocated == 0 {
                 return;
             }
-            // Of no scope around this one.
+            // These bytes count for no scope around this one.
             thread.reserved.set(self.reserved);
             thread.count_elsewhere(allocated);
             if let Some(holder) = self.place {
@@ -198,20 +198,20 @@ impl Holder {
         }
     }
 
-    /// Does `work` in the scope of this holder.
+    /// Runs `work` in the scope of this holder.
     pub fn within<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
         let mut own = Some(Arc::clone(self));
         let _scope = HolderScope::enter(&mut own);
         work()
     }
 
-    /// True when the connection was told to close, since the budget was in debt.
+    /// True if the connection was told to close, because the budget was in debt.
     #[must_use]
     pub fn is_shed(&self) -> bool {
         self.is_shed.load(Ordering::Relaxed)
     }
 
-    /// From now on what it takes has no limit: it works for others.
+    /// Lifts the limit of this holder from now on: it works for others.
     pub fn exempt(&self) {
         self.is_exempt.store(true, Ordering::Relaxed);
     }
@@ -226,7 +226,7 @@ impl Holder {
         &self.client
     }
 
-    /// Bytes charged to it or allocated for it, whichever are more: what is allocated is charged as well, mostly.
+    /// Bytes charged to the holder or allocated for it, whichever are more: allocated bytes are mostly charged as well.
     pub(super) fn held_bytes(&self) -> u64 {
         self.charged_bytes().max(unsigned(&self.live_bytes))
     }
@@ -258,17 +258,17 @@ impl Holder {
         self.client.queue.wake_for(flushed.unsigned_abs());
     }
 
-    /// From now on `task` is woken when the connection is shed.
+    /// Sets the task that is woken when the connection is shed.
     pub(super) fn set_task(&self, task: &Waker) {
         *lock(&self.task) = Some(task.clone());
     }
 
-    /// True when its tasks are to end, since the connection was told to close.
+    /// True if its tasks are to end, because the connection was told to close.
     pub(super) fn is_over(&self) -> bool {
         self.is_shed() || self.connection.as_ref().is_some_and(|of| of.is_shed())
     }
 
-    /// True when `task` stands still: the budget is in debt. `ticket`: of its place among those that do.
+    /// True if `task` is paused: the budget is in debt. `ticket`: that of its place in the queue of paused tasks.
     pub(super) fn pauses(&self, task: &Waker, ticket: &mut Option<u32>) -> bool {
         self.shares.pause.holds(task, ticket)
     }
@@ -286,7 +286,7 @@ impl Holder {
         }
     }
 
-    /// Notes what was reserved, or given back.
+    /// Counts bytes that were reserved, or (negative) given back.
     pub(crate) fn charge(&self, bytes: i64) {
         let charged = self.charged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let change = charged - self.flushed_bytes.load(Ordering::Relaxed);
@@ -301,8 +301,8 @@ impl Holder {
         }
     }
 
-    /// True when its client is to know of a change by so many bytes: a large one, or one that makes up a share
-    /// where each of the client's connections has it.
+    /// True if a change of so many bytes must be reported to the client: a large one, or one that makes up a share if
+    /// each of the client's connections has it.
     fn is_due(&self, bytes: u64) -> bool {
         if bytes >= FLUSH_BYTES {
             return true;
@@ -323,18 +323,18 @@ impl Holder {
         if let Some(ticket) = ticket.filter(|&ticket| queue.has(ticket)) {
             return Err(ticket);
         }
-        // One that was woken has had its turn; others come after those that wait.
+        // A task that was woken has had its turn; others queue behind those that wait.
         let is_its_turn = ticket.is_some() || queue.len() == 0;
         if self.may_reserve(bytes) && is_its_turn {
             return Ok(());
         }
         let ticket = queue.push(cx.waker());
-        // After it is there to be seen: whoever sees the count looks at the queues.
+        // After the push: a task that sees the count looks at the queues.
         self.note_held_back();
         Err(ticket)
     }
 
-    /// True when its client may begin something with `bytes`: the last quarter of its share is for what has begun.
+    /// True if the client may start new work of `bytes`: the last quarter of its share is for work in progress.
     pub(crate) fn may_admit(&self, bytes: u64) -> bool {
         let may = self.has_share_for(bytes);
         if !may {
@@ -343,7 +343,7 @@ impl Holder {
         may
     }
 
-    /// The same of somebody who only looks.
+    /// The same for a mere look: the client is not counted as held back.
     pub(crate) fn has_share_for(&self, bytes: u64) -> bool {
         self.may_hold(bytes, self.share_bytes() / 4 * 3)
     }
@@ -357,7 +357,7 @@ impl Holder {
         self.may_hold(bytes, self.share_bytes())
     }
 
-    /// True when its client holds no more than `share` bytes with `bytes` more, or nothing yet, or has no share.
+    /// True if the client holds at most `share` bytes with `bytes` more, or holds nothing yet, or has no share.
     fn may_hold(&self, bytes: u64, share: u64) -> bool {
         let is_exempt = [&self.client.is_exempt, &self.is_exempt];
         if is_exempt.iter().any(|is| is.load(Ordering::Relaxed)) {
@@ -367,7 +367,7 @@ impl Holder {
         held == 0 || held.saturating_add(bytes) <= share
     }
 
-    /// Bytes that its client may hold.
+    /// Bytes that the client may hold.
     fn share_bytes(&self) -> u64 {
         self.shares.bytes().max(CLIENT_SHARE_BYTES_MIN)
     }

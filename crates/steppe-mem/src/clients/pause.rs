@@ -1,12 +1,12 @@
-//! Tasks of connections stand still while the budget is in debt: none takes more, until those that were told to close
-//! have given back what they held.
+//! Paused tasks of connections, while the budget is in debt: none takes more, until the connections that were told to
+//! close have given back their memory.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::Waker;
 
 use super::queue::ClientQueue;
 
-/// Tasks that are not polled.
+/// The switch, and the tasks that wait for its end.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     is_on: AtomicBool,
@@ -20,18 +20,17 @@ impl Pause {
 
     pub(super) fn end(&self) {
         self.is_on.store(false, Ordering::SeqCst);
-        // With the one of `holds`: a task that has its place too late for this wake sees the end.
+        // Pairs with the fence of `holds`: a task that is queued too late for this wake sees the end.
         fence(Ordering::SeqCst);
         self.wake();
     }
 
-    /// Has the tasks look again at what they are to do.
+    /// Wakes all tasks, to check the state again.
     pub(super) fn wake(&self) {
         self.tasks.wake(usize::MAX);
     }
 
-    /// True when a task is to stand still; it is woken at the end. `ticket`: of its place among the others, once it has
-    /// one.
+    /// True if a task is paused; it is woken at the end. `ticket`: that of its place in the queue, once it has one.
     pub(super) fn holds(&self, task: &Waker, ticket: &mut Option<u32>) -> bool {
         if !self.is_on.load(Ordering::SeqCst) {
             return false;

@@ -7,12 +7,12 @@ use std::task::Waker;
 
 use crate::lock::lock;
 
-/// Bytes for which one more task is woken: what a task asks for at least, mostly.
+/// Bytes for which one more task is woken: about the smallest reservation of a task.
 const BYTES_A_TASK: u64 = 16 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct ClientQueue {
-    /// Written under the lock, read to find that none wait.
+    /// The queue's length: written under the lock, read without it to see that no task waits.
     len: AtomicUsize,
     tasks: Mutex<Tasks>,
 }
@@ -20,7 +20,7 @@ pub(super) struct ClientQueue {
 #[derive(Debug, Default)]
 struct Tasks {
     wakers: VecDeque<Waker>,
-    /// The ticket of the first of them; each has the next one's less one. It wraps.
+    /// The ticket of the first task; the others follow in order. It wraps.
     first: u32,
 }
 
@@ -29,13 +29,13 @@ impl ClientQueue {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// True when the task with this ticket still waits.
+    /// True if the task with this ticket still waits.
     pub(super) fn has(&self, ticket: u32) -> bool {
         let tasks = lock(&self.tasks);
         (ticket.wrapping_sub(tasks.first) as usize) < tasks.wakers.len()
     }
 
-    /// Puts a task last: its ticket.
+    /// Puts a task last. Returns its ticket.
     pub(super) fn push(&self, task: &Waker) -> u32 {
         let mut tasks = lock(&self.tasks);
         let place = u32::try_from(tasks.wakers.len()).unwrap_or(u32::MAX);
@@ -44,13 +44,13 @@ impl ClientQueue {
         tasks.first.wrapping_add(place)
     }
 
-    /// Wakes as many of the first as `bytes` are for, one at least.
+    /// Wakes the first tasks, as many as `bytes` suffice for, one at least.
     pub(super) fn wake_for(&self, bytes: u64) {
         let count = usize::try_from(bytes / BYTES_A_TASK).unwrap_or(usize::MAX);
         self.wake(count.max(1));
     }
 
-    /// Wakes the first `count`.
+    /// Wakes the first `count` tasks.
     pub(super) fn wake(&self, count: usize) {
         if self.len() == 0 {
             return;

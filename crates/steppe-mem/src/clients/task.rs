@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 use super::holder::{Holder, HolderScope};
 
 pin_project! {
-    /// A future in the scope of a holder. It is no `async` block: that would keep the future twice, as its argument and
+    /// A future in the scope of a holder. Not an `async` block: that would keep the future twice, as its argument and
     /// as the variable that is polled.
     struct HolderTask<F> {
         #[pin]
@@ -28,12 +28,12 @@ struct TaskState {
     ticket: Option<u32>,
 }
 
-/// The way on of a task whose turn begins.
+/// The next step of a task at a poll.
 enum NextPoll {
     Go,
-    /// The budget is in debt.
+    /// Not polled: the budget is in debt.
     Wait,
-    /// The connection was told to close.
+    /// Ended: the connection was told to close.
     End,
 }
 
@@ -63,8 +63,8 @@ impl<F> HolderTask<F> {
 }
 
 impl Holder {
-    /// Runs the task of the connection in the scope of this holder; `None` where the connection was shed before it ended.
-    /// A connection may have several, one after the other: the last is woken when it is shed.
+    /// Runs the task of the connection in the scope of this holder; `None` if the connection was shed before it ended.
+    /// A connection may have several, one after the other: the last one is woken when the connection is shed.
     ///
     /// # Cancel safety
     /// That of `future`.
@@ -76,7 +76,7 @@ impl Holder {
         HolderTask::new(self, future, turns)
     }
 
-    /// The same for a further task, beside that of the connection, which ends it.
+    /// The same for a further task beside the one of the connection, which ends it.
     ///
     /// # Cancel safety
     /// That of `future`.
@@ -104,7 +104,7 @@ impl<F: Future> Future for HolderTask<F> {
             _ => Poll::Ready(None),
         };
         if polled.is_ready() {
-            // Within the scope: it gives back what it holds.
+            // Within the scope: the drop gives its memory back.
             this.future.set(None);
         }
         drop(scope);

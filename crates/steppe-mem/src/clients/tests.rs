@@ -87,7 +87,7 @@ fn a_client_begins_nothing_beyond_three_quarters_of_its_share() {
     let (first, second) = (world.open("192.0.2.1"), world.open("192.0.2.1"));
     let other = world.open("192.0.2.2");
     let held = world.reserve(&first, 9 * MIB).expect("within the share");
-    // Whoever only looks is not held back.
+    // A mere look does not count as held back.
     let has_share_for = |bytes| second.holder().within(|| world.lease.has_share_for(bytes));
     assert_eq!([3 * MIB, 4 * MIB].map(has_share_for), [true, false]);
     assert_eq!(world.clients.held_back_total(), 0);
@@ -316,14 +316,14 @@ fn tasks_stand_still_while_paused() {
     assert_eq!(turn(), 4);
     world.clients.pause();
     assert_eq!(turn(), 4);
-    // To be told to close comes first, for each task of the connection.
+    // The order to close comes before the pause, for each task of the connection.
     assert_eq!(world.clients.shed(1).len(), 1);
     assert_eq!(wakes.0.load(Ordering::Relaxed), 5);
     assert!(task.as_mut().poll(&mut cx).is_ready());
     assert!(part.as_mut().poll(&mut cx).is_ready());
 }
 
-/// TLS is agreed on in one task, and HTTP spoken in the next.
+/// A task for the TLS handshake, and a second one for HTTP.
 #[test]
 fn the_last_task_of_a_connection_is_woken() {
     let world = World::new();
@@ -430,7 +430,7 @@ fn what_another_task_frees_counts_for_its_client() {
     assert_eq!(sum(), 4 * MIB as u64);
     drop(first);
     assert_eq!((sum(), client.holder().charged_bytes()), (0, 0));
-    // The connection may end before.
+    // The connection may end before its memory is given back.
     let last = held();
     drop(client);
     assert_eq!(other.holder().client().charged_bytes(), 0);

@@ -10,16 +10,16 @@ use axum::response::{IntoResponse, Response};
 
 use super::token::Token;
 
-/// What a request must show.
+/// The proof that a request must carry.
 #[derive(Debug, Clone)]
 pub(super) enum Access {
     /// The token.
     Token(Token),
-    /// On loopback without a token: a `Host` that no page in a local browser can
-    /// have made up. Otherwise a name that an attacker's DNS points at 127.0.0.1
-    /// would make admin same-origin with the attacker's page (DNS rebinding).
+    /// A `Host` that no page in a local browser can have made up; on loopback without a token.
+    /// Otherwise a name that an attacker's DNS points at 127.0.0.1 would make admin same-origin
+    /// with the attacker's page (DNS rebinding).
     LoopbackNames,
-    /// The mode of a Unix socket's file is the access control.
+    /// No proof: the mode of a Unix socket's file is the access control.
     Open,
 }
 
@@ -45,7 +45,8 @@ const OTHER_SITE: &str = "admin refuses requests from a page of another site; \
     to open the admin page, type its address or use a bookmark\n";
 
 impl Access {
-    /// For the files of the page, which hold no data: its script asks for the token and sends it.
+    /// The access to the page's files, which hold no data: the page's script asks for the token and
+    /// sends it.
     pub(super) fn without_token(&self) -> Self {
         match self {
             Self::Token(_) => Self::Open,
@@ -74,7 +75,7 @@ impl Access {
     }
 }
 
-/// Exactly one field: with two, another hop may have checked the other one.
+/// True if exactly one field has the token: with two, another hop may have checked the other one.
 fn shows(token: &Token, headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let first = values
@@ -83,9 +84,9 @@ fn shows(token: &Token, headers: &HeaderMap) -> bool {
     first && values.next().is_none()
 }
 
-/// The browser marks requests of a page of another site, or of another port of this host ([Fetch
-/// Metadata][] §2.4). Programs, and browsers from before 2023, send no such field; those browsers
-/// send `Origin` with some requests.
+/// True if the browser marks the request as one of a page of another site, or of another port of
+/// this host ([Fetch Metadata][] §2.4). Programs, and browsers from before 2023, send no such
+/// field; those browsers send `Origin` with some requests.
 ///
 /// [Fetch Metadata]: https://www.w3.org/TR/fetch-metadata/
 fn is_from_other_site(fields: &HeaderMap) -> bool {
@@ -96,7 +97,7 @@ fn is_from_other_site(fields: &HeaderMap) -> bool {
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// True if the request names no page, or one of ours.
+/// True if the request names no origin page, or admin's own.
 ///
 /// Browsers send `Origin` with methods other than GET and HEAD, and with reads across origins, such
 /// as event streams (Fetch §3.2). A POST without content needs no CORS preflight, hence this check.

@@ -20,7 +20,7 @@ pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
     json_response(&json!({ "caches": caches }))
 }
 
-/// One of `uri=`, `prefix=`, `tag=` or `all` is the query.
+/// Purges stored responses; the query is `uri=`, `prefix=`, `tag=` or `all`.
 pub(super) async fn purge(
     State(content): State<Arc<Content>>,
     RawQuery(query): RawQuery,
@@ -28,7 +28,7 @@ pub(super) async fn purge(
     let Some(purge) = query.as_deref().and_then(purge_of) else {
         return refused();
     };
-    // A purge may look at every stored response.
+    // A purge may visit every stored response.
     let caches = Arc::clone(&content.caches);
     let meant = purge.clone();
     match spawn_blocking(move || caches.purge(&meant)).await {

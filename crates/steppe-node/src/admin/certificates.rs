@@ -1,4 +1,4 @@
-//! `/certificates`: what listeners show to clients, and for how long yet.
+//! `/certificates`: the certificates of listeners, and the time for which they are valid.
 
 use std::sync::Arc;
 

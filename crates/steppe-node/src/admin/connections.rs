@@ -1,14 +1,14 @@
-//! Admin's open connections: a bounded number, with a place for whoever comes next.
+//! Admin's open connections: a bounded number, with a place for each new one.
 //!
 //! When all places are taken, the connection that has waited longest for its peer loses its place
-//! to the new one. A connection waits for its peer while no request of it is in flight (it has
-//! sent no head, half a head, or nothing since the last response), and while the peer does not
+//! to the new one. A connection waits for its peer while no request of it is in flight (the peer
+//! has sent no head, half a head, or nothing since the last response), and while the peer does not
 //! read. So no number of slow or silent peers delays a health probe.
 //!
-//! Invariant: the node never drops, for another one, a connection whose request it works on.
+//! Invariant: a connection with a request in progress is never dropped for another one.
 //!
-//! Non-goals: fairness between addresses. Whoever opens connections faster than a peer sends its
-//! head can crowd that peer out.
+//! Non-goals: fairness between addresses. A peer that opens connections faster than another sends
+//! its head can crowd that other out.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,15 +29,15 @@ pub(super) struct Connections {
     clock: Arc<Clock>,
 }
 
-/// Orders what the connections of a listener do.
+/// Orders the events of a listener's connections.
 #[derive(Debug, Default)]
 struct Clock {
     ticks: AtomicU64,
-    /// A connection has begun to wait for its peer.
+    /// Notified when a connection begins to wait for its peer.
     began_to_wait: Notify,
 }
 
-/// What a connection does. Clones share it.
+/// The state of a connection. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Activity {
     clock: Arc<Clock>,
@@ -48,7 +48,8 @@ pub(super) struct Activity {
 struct State {
     requests_in_flight: usize,
     is_write_blocked: bool,
-    /// The tick at which it began to wait for its peer. `None`: the peer waits for the node.
+    /// The tick at which the connection began to wait for its peer. `None`: the peer waits for the
+    /// node.
     waits_since: Option<u64>,
 }
 
@@ -64,7 +65,7 @@ pub(super) struct Content<B> {
 }
 
 impl Connections {
-    /// At most `count_max` at once.
+    /// No connections yet; at most `count_max` at once.
     pub(super) fn new(count_max: usize) -> Self {
         Self {
             count_max,
@@ -74,7 +75,7 @@ impl Connections {
         }
     }
 
-    /// Waits until there is a place, which it makes where it can.
+    /// Waits until there is a place; drops the longest-waiting connection if all are taken.
     pub(super) async fn make_room(&mut self) {
         loop {
             while self.tasks.try_join_next().is_some() {}
@@ -106,7 +107,7 @@ impl Connections {
             clock: Arc::clone(&self.clock),
             state: Arc::default(),
         };
-        // Nothing came on it yet.
+        // No request came on it yet, so it waits from now on.
         activity.change(|_| {});
         let task = self.tasks.spawn(serve(activity.clone()));
         self.open.push((task, activity));
@@ -123,18 +124,18 @@ impl Connections {
 }
 
 impl Activity {
-    /// A request came: its connection waits for the node.
+    /// Notes a request: its connection waits for the node.
     pub(super) fn begin_request(&self) -> InFlight {
         self.change(|state| state.requests_in_flight += 1);
         InFlight(self.clone())
     }
 
-    /// The peer does not read.
+    /// Notes that the peer does not read.
     pub(super) fn block_write(&self) {
         self.change(|state| state.is_write_blocked = true);
     }
 
-    /// The peer reads.
+    /// Notes that the peer reads again.
     pub(super) fn unblock_write(&self) {
         self.change(|state| state.is_write_blocked = false);
     }
@@ -145,7 +146,7 @@ impl Activity {
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        // Whoever panicked left counts behind that are right: nothing between their changes can.
+        // A poisoned lock guards correct counts: no code between their changes can panic.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         let is_waiting = state.requests_in_flight == 0 || state.is_write_blocked;
@@ -202,13 +203,13 @@ mod tests {
 
     use super::*;
 
-    /// Connections that never end by themselves.
+    /// Opens a connection that never ends by itself.
     fn open(connections: &mut Connections) -> (AbortHandle, Activity) {
         connections.spawn(|_| pending());
         connections.open.last().expect("was opened").clone()
     }
 
-    /// Whether there is room after everybody had turns enough.
+    /// True if `make_room` returned within a hundred yields to the other tasks.
     async fn is_room_made(connections: &mut Connections) -> bool {
         let mut room = std::pin::pin!(connections.make_room());
         for _ in 0..100 {
@@ -227,7 +228,7 @@ mod tests {
         let (first, first_activity) = open(&mut connections);
         let (second, _) = open(&mut connections);
         let (third, _) = open(&mut connections);
-        // The first has been served since, and waits for less long than the others.
+        // The first connection has been served since, and waits for less long than the others.
         drop(first_activity.begin_request());
         assert!(is_room_made(&mut connections).await);
         assert!(!first.is_finished() && second.is_finished() && !third.is_finished());

@@ -113,7 +113,7 @@ fn refused(error: NameError) -> Response {
     (StatusCode::BAD_REQUEST, text).into_response()
 }
 
-/// Off this thread: a flush visits the whole cache.
+/// Runs on another thread: a flush visits the whole cache.
 async fn flush(content: &Content, flush: Flush) -> Response {
     let dns = content.dns.clone();
     match spawn_blocking(move || (dns.flush(&flush), flush)).await {

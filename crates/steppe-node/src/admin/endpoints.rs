@@ -20,7 +20,7 @@ use super::{Content, cache, certificates, dns, heap_profile, page, plane, readin
 use crate::memory;
 use crate::reload::Ask;
 
-/// Everything, with the probes unless they have an address of their own.
+/// The routes of all endpoints, with the probes unless they have an address of their own.
 #[expect(
     clippy::fn_params_excessive_bools,
     reason = "probes stand beside the rest or alone"
@@ -73,7 +73,7 @@ pub(super) fn router(live: Arc<Live>, access: Access, probes_apart: bool) -> Rou
     bounded(all).with_state(content)
 }
 
-/// Health and readiness alone.
+/// The routes of health and readiness alone.
 pub(super) fn probes(content: Arc<Content>) -> Router {
     bounded(probe_routes().fallback(not_found)).with_state(content)
 }
@@ -181,7 +181,7 @@ async fn not_found() -> Response {
 }
 
 pub(super) fn json(value: &Value) -> Response {
-    // For people as much as for programs: indented, and ended by a line feed.
+    // Readable for operators and programs: indented, and ended by a line feed.
     ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
 }
 
@@ -190,7 +190,7 @@ fn failed(what: &'static str, error: &dyn std::error::Error) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response()
 }
 
-/// No endpoint reads request content, so none is awaited.
+/// Refuses requests with content: no endpoint reads any, so none is awaited.
 async fn refuse_content(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         next.run(request).await

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::endpoints::json as json_response;
 use crate::allocator;
 
-/// The profile, while one is active.
+/// The text of the profile, while one is active.
 pub(super) async fn text() -> Response {
     match allocator::heap_profile() {
         Some(text) => ([(CONTENT_TYPE, "text/plain")], text).into_response(),
@@ -22,7 +22,7 @@ pub(super) async fn text() -> Response {
     }
 }
 
-/// The profile has the blocks that are allocated from now on.
+/// Starts a profile, of the blocks that are allocated from now on.
 pub(super) async fn start() -> Response {
     if !allocator::start_heap_profile() {
         let text = format!("the allocator {} has no heap profile\n", allocator::NAME);

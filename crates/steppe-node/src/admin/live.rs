@@ -5,7 +5,7 @@
 //! overwrites (so a slow reader misses events and delays none), and all of this is reserved from
 //! the budget. Without a reader, no event is made.
 //!
-//! Leaves out the history of single routes, which `/metrics` is for.
+//! Leaves out the history of single routes, which `/metrics` has.
 
 pub(super) mod history;
 mod last_minute;
@@ -51,7 +51,7 @@ pub(super) struct Live {
 #[derive(Debug)]
 struct Latest {
     event: Bytes,
-    /// No other event follows.
+    /// Set on the last event of the node.
     is_end: bool,
 }
 
@@ -76,7 +76,7 @@ impl Live {
         }))
     }
 
-    /// The node.
+    /// The data behind the endpoints.
     pub(super) fn content(&self) -> &Arc<Content> {
         &self.content
     }
@@ -122,7 +122,7 @@ impl Live {
         event("snapshot", &snapshot)
     }
 
-    /// History and present, for a new reader.
+    /// The history and the present state, for a new reader.
     fn first(&self) -> Bytes {
         let history = self.history().to_json();
         Bytes::from(event("history", &history) + &self.snapshot())
@@ -166,7 +166,7 @@ fn unavailable(why: &'static str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 
-/// One stream of events.
+/// A stream of events.
 #[derive(Debug)]
 struct Reader {
     latest: watch::Receiver<Latest>,

@@ -11,7 +11,7 @@ use steppe_telemetry::{Registry, encode};
 /// The metrics, encoded.
 ///
 /// # Errors
-/// When a collector fails.
+/// If a collector fails.
 pub(super) fn exposition(registry: &Registry, fields: &HeaderMap) -> Result<Response, fmt::Error> {
     let text = encode::exposition(registry)?;
     let accepted = fields.get_all(ACCEPT).iter();
@@ -61,7 +61,7 @@ mod tests {
             ("Text/Plain;version=0.0.4", true),
             ("text/html,*/*;q=0.8", false),
             ("text/plain;q=0.5, */*;q=0.1", true),
-            // As Prometheus sends it.
+            // The header field that Prometheus sends.
             (
                 "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
                 false,

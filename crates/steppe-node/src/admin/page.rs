@@ -1,7 +1,7 @@
 //! The admin page: three files that live in the program; the script is one of several parts.
 //!
-//! They hold no data, so they are served without the token; the page asks for it, and sends it to
-//! `/events`. Clients that accept no HTML, such as curl, get the list of endpoints from `/`.
+//! The files hold no data, so they are served without the token; the page asks for it, and sends it
+//! to `/events`. Clients that accept no HTML, such as curl, get the list of endpoints from `/`.
 //!
 //! Invariant: the page runs its own script and style and nothing else, loads nothing from
 //! elsewhere, and no other page frames it ([Content Security Policy][csp]).
@@ -30,7 +30,7 @@ const JS: &str = concat!(
     include_str!("page/script/dns.js"),
     include_str!("page/script/plane.js"),
     include_str!("page/script/certificates.js"),
-    // Sends requests at once, so it follows the functions that show the responses.
+    // Runs requests when it is loaded, so it follows the functions that show the responses.
     include_str!("page/script/connection.js"),
 );
 
@@ -50,7 +50,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(index: String) -> Router<
         .route("/page.js", get(async || file("text/javascript", JS)))
 }
 
-/// Browsers name the type when they navigate; programs send `*/*` or nothing.
+/// True for browsers, which name the type when they navigate; programs send `*/*` or nothing.
 fn wants_html(fields: &HeaderMap) -> bool {
     let mut values = fields.get_all(ACCEPT).iter();
     values.any(|value| {

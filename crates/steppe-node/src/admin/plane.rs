@@ -26,7 +26,7 @@ pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
     }))
 }
 
-/// Calls by status, without statuses of no call.
+/// Calls by status, without the statuses of no call.
 fn finished(calls: &CallReport) -> Value {
     let ended = calls.finished.iter().filter(|(_, count)| *count > 0);
     let ended = ended.map(|(status, count)| (status.name().to_owned(), json!(count)));

@@ -1,8 +1,8 @@
-//! Rates and shares, rounded for people and short in JSON.
+//! Rates and shares, rounded to be readable and short in JSON.
 
 use serde_json::{Value, json};
 
-/// With three digits after the point; 0 without a time.
+/// A rate with three digits after the point; 0 without a time.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(super) fn per_second(count: u64, seconds: Option<f64>) -> f64 {
     // The first event may come within milliseconds of the first count.
@@ -10,7 +10,7 @@ pub(super) fn per_second(count: u64, seconds: Option<f64>) -> f64 {
     seconds.map_or(0.0, |seconds| (count as f64 / seconds * 1e3).round() / 1e3)
 }
 
-/// A share with four digits after the point; `null` of nothing.
+/// A share with four digits after the point; `null` if the whole is 0.
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
 pub(super) fn share(part: u64, whole: u64) -> Value {
     if whole == 0 {

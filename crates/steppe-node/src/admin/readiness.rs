@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Readiness, as load balancers see it.
+/// Readiness for load balancers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Not everything listens yet.
+    /// Some listeners are not open yet.
     Starting,
-    /// Serves.
+    /// The node serves.
     Ready,
-    /// Still serves, and drains soon: new requests should go elsewhere.
+    /// The node still serves, and drains soon: new requests should go elsewhere.
     Terminating,
-    /// Shuts down: exchanges in flight end, new ones should go elsewhere.
+    /// The node shuts down: exchanges in flight end, new ones should go elsewhere.
     Draining,
 }
 
@@ -36,7 +36,7 @@ impl Readiness {
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 4] = [
         Self::Starting,
         Self::Ready,
@@ -44,7 +44,7 @@ impl State {
         Self::Draining,
     ];
 
-    /// Its word in responses.
+    /// The state's word in responses.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -25,11 +25,11 @@ use super::limits::{
 use super::stall::StallBound;
 use super::{AdminError, socket_error};
 
-/// One listener and its endpoints.
+/// A listener of admin and its endpoints.
 #[derive(Debug)]
 pub(super) struct Server {
     listener: Listener,
-    /// `None`: without TLS.
+    /// TLS of the listener; `None`: without.
     tls: Option<Arc<ListenerTls>>,
     router: Router,
 }
@@ -58,7 +58,7 @@ impl Server {
             match poll_fn(|cx| self.listener.poll_accept(cx)).await {
                 Ok((stream, _)) => {
                     let router = self.router.clone();
-                    // With the files as they were read last.
+                    // With the certificate files as they were read last.
                     let tls = self.tls.as_ref().map(|tls| tls.rustls_config().into());
                     connections.make_room().await;
                     connections.spawn(|activity| serve(stream, (tls, router), activity));
@@ -125,7 +125,7 @@ where
     }
     match end {
         Ok(Ok(())) => {}
-        // A peer that disconnects or errs is not an error of the node.
+        // A peer that disconnects or breaks the protocol is not an error of the node.
         Ok(Err(error)) => tracing::debug!(%error, "admin connection ended"),
         Err(_) => tracing::debug!("admin connection timed out"),
     }

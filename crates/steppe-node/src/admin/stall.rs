@@ -2,8 +2,8 @@
 //!
 //! Without it, an event stream to a peer that went to sleep would keep its place and its memory.
 //!
-//! Leaves out slow reading: a peer that takes a little at a time is bounded by the connection's
-//! own time.
+//! Leaves out slow reading: a connection whose peer reads a little at a time is bounded by its
+//! maximum age.
 
 use std::io;
 use std::pin::Pin;
@@ -20,13 +20,13 @@ use super::connections::Activity;
 pub(super) struct StallBound<I> {
     io: I,
     time_max: Duration,
-    /// Runs while a write waits.
+    /// The timer of the present write, while it waits.
     waiting: Option<Pin<Box<Sleep>>>,
     activity: Activity,
 }
 
 impl<I> StallBound<I> {
-    /// `activity` is told while a write waits.
+    /// Bounds each write by `time_max`; `activity` is updated while a write waits.
     pub(super) fn new(io: I, time_max: Duration, activity: Activity) -> Self {
         Self {
             io,
@@ -36,7 +36,7 @@ impl<I> StallBound<I> {
         }
     }
 
-    /// A write's outcome, or the failure of one that waits for too long.
+    /// The result of a write, or the failure of one that waits for too long.
     fn bound<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -89,7 +89,7 @@ fn content(readiness: &Readiness) -> Content {
     }
 }
 
-/// After which a test fails instead of waiting for an answer that never ends.
+/// Time after which a test fails instead of waiting for an answer that never ends.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Serves on this runtime until it ends.
@@ -227,7 +227,7 @@ async fn a_token_guards_all_but_the_probes() {
     check(&get_with(&admin, "/metrics", &twice).await, "401", &[]);
     check(&get(&admin, "/healthz").await, "200", &[]);
     check(&get(&admin, "/readyz").await, "503", &[]);
-    // They hold no data, and the page asks for the token.
+    // These files hold no data, and the page asks for the token.
     for target in ["/", "/page.css", "/page.js"] {
         check(&get(&admin, target).await, "200", &[]);
     }
@@ -334,7 +334,7 @@ async fn half_heads_delay_nobody() {
                 half.push(open(address, "GET /healthz HTTP/1.1\r\n").await);
             }
             check(&get(address, target).await, "200", &[]);
-            // It was not their end by the deadline that made room.
+            // The half-sent heads had not timed out: only one of them made room.
             let kept = half.iter().filter(|stream| is_open(stream)).count();
             assert_eq!(kept, limits::CONNECTIONS_MAX - 1, "of {count} at {target}");
         }
@@ -363,7 +363,7 @@ async fn a_probe_among_hundreds_that_come_at_once_keeps_its_place_until_it_is_an
     drop((before, after));
 }
 
-/// Whether the node has neither answered nor closed.
+/// True if the node has neither answered nor closed the connection.
 fn is_open(stream: &TcpStream) -> bool {
     let read = stream.try_read(&mut [0]);
     matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)

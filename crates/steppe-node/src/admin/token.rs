@@ -1,7 +1,6 @@
-//! The bearer token that opens admin beyond loopback.
+//! The bearer token for access to admin beyond loopback.
 //!
-//! Invariant: it is compared in constant time and never shown, by `Debug` or in
-//! an error.
+//! Invariant: the token is compared in constant time and never shown, by `Debug` or in an error.
 
 use std::fmt;
 use std::fs::File;
@@ -13,28 +12,28 @@ use subtle::ConstantTimeEq;
 
 use super::limits::TOKEN_BYTES_MAX;
 
-/// A token, as it must stand after `Bearer`.
+/// A token, the credentials after `Bearer`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Box<[u8]>);
 
-/// Why a file has no token.
+/// The reason why a file has no token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The system refuses it.
+    /// The file can't be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// Nothing but white space.
+    /// The file has nothing but white space.
     #[error("token file \"{}\" is empty", .0.display())]
     Empty(PathBuf),
-    /// Larger than any token.
+    /// The file is larger than any token.
     #[error("token file \"{}\" has more than {TOKEN_BYTES_MAX} bytes", .0.display())]
     TooLarge(PathBuf),
-    /// A field value can't carry it (RFC 6750 §2.1).
+    /// The text has characters that a field value can't carry (RFC 6750 §2.1).
     #[error("token file \"{}\" has characters that a bearer token cannot have", .0.display())]
     NotAToken(PathBuf),
 }
@@ -71,8 +70,8 @@ impl Token {
         Ok(Self(token.into()))
     }
 
-    /// Whether an `Authorization` value carries this token. Its length may be
-    /// learned by timing it, its content not.
+    /// True if an `Authorization` value carries this token. The time may reveal the token's length,
+    /// but not its content.
     #[must_use]
     pub fn opens(&self, authorization: &[u8]) -> bool {
         let Some((scheme, credentials)) = authorization.split_at_checked(SCHEME.len()) else {
@@ -82,7 +81,7 @@ impl Token {
     }
 }
 
-/// Schemes are case-insensitive (RFC 9110 §11.1).
+/// The authentication scheme; schemes are case-insensitive (RFC 9110 §11.1).
 const SCHEME: &[u8] = b"bearer ";
 
 impl fmt::Debug for Token {

@@ -1,4 +1,4 @@
-//! Which certificate of admin is fine to those who ask it: `steppe health` and `steppe top`.
+//! Trust in admin's certificate, for `steppe health` and `steppe top`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 
-/// One that the authorities of `ca` vouch for; `None`: those of the system.
+/// TLS of a client that trusts the authorities of `ca`; `None`: those of the system.
 ///
 /// # Errors
-/// What is wrong with the file, or that there are no authorities.
+/// The file can't be read or parsed, or there are no authorities.
 pub fn by_authority(ca: Option<&Path>) -> Result<Arc<ClientConfig>, LoadError> {
     let trust = ServerTrust {
         ca: ca.map(Path::to_owned),
@@ -23,10 +23,11 @@ pub fn by_authority(ca: Option<&Path>) -> Result<Arc<ClientConfig>, LoadError> {
     Ok(ServerTls::load(&trust)?.rustls_config())
 }
 
-/// The one in the file `cert`, whatever its names: who has the node's own file needs no authority.
+/// TLS of a client that trusts the key of the certificate in `cert`, with any name: the node's own
+/// file needs no authority.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The file can't be read or parsed.
 pub fn by_file(cert: &Path) -> Result<Arc<ClientConfig>, LoadError> {
     let content = |problem: String| LoadError::Content {
         path: cert.to_owned(),
@@ -50,7 +51,7 @@ pub fn name(host: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(bare.unwrap_or(host).to_owned()).ok()
 }
 
-/// Without pins and authorities: to be completed.
+/// Trust without pins and authorities, for the callers to complete.
 fn nobody() -> ServerTrust {
     ServerTrust {
         ca: None,

@@ -88,7 +88,7 @@ fn server(server: &ServerReport) -> Value {
     })
 }
 
-/// With three digits after the point.
+/// The duration in units of 1/`scale` seconds, with three digits after the point.
 fn rounded(duration: Duration, scale: f64) -> f64 {
     (duration.as_secs_f64() * scale * 1e3).round() / 1e3
 }

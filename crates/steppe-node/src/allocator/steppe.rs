@@ -1,4 +1,4 @@
-//! What steppe-malloc says of the memory that it took from the system.
+//! The statistics of steppe-malloc, and the search for its memory among mappings.
 
 use std::ops::Range;
 
@@ -9,37 +9,37 @@ use steppe_malloc::stats::{self, Stats};
 
 use super::figures::Figures;
 
-/// What the reports call it.
+/// The allocator's name in reports.
 pub const NAME: &str = "steppe";
 
 pub(super) type Allocator = steppe_malloc::SteppeMalloc;
 pub(super) const ALLOCATOR: Allocator = steppe_malloc::SteppeMalloc;
 
-/// How to find the allocator's memory among the process's mappings.
+/// Tells the allocator's memory from the process's other mappings.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AllocatorView;
 
 impl AllocatorView {
-    /// Whether some page of the allocator lies within `start..end`.
+    /// True if some page of the allocator lies within `start..end`.
     #[must_use]
     pub fn owns(self, start: usize, end: usize) -> bool {
         steppe_malloc::raw::owns_any(Range { start, end })
     }
 
-    /// Its books: they lie wherever the kernel put them, and can't be asked about.
+    /// Bytes of the allocator's metadata, whose mappings it can't identify.
     #[must_use]
     pub fn taken_bytes(self) -> u64 {
         stats::meta_bytes() as u64
     }
 
-    /// The break segment belongs to the C library's own `malloc`.
+    /// False: the break segment belongs to the C library's own `malloc`.
     #[must_use]
     pub fn owns_break(self) -> bool {
         false
     }
 }
 
-/// Asks each class for its books: some microseconds.
+/// The figures, summed from the metadata of each class: some microseconds.
 #[expect(clippy::unnecessary_wraps, reason = "other allocators have none")]
 pub(super) fn figures() -> Option<Figures> {
     let Stats {
@@ -59,7 +59,7 @@ pub(super) fn figures() -> Option<Figures> {
     })
 }
 
-/// What the allocator writes, with the names of threads.
+/// The allocator's JSON report, with the names of threads.
 pub(super) fn details() -> Value {
     let mut text = String::new();
     let written = stats::write_json(&mut text);
@@ -71,7 +71,7 @@ pub(super) fn details() -> Value {
     details
 }
 
-/// `null` for one that has ended meanwhile.
+/// The name of a thread; `null` if it has ended meanwhile.
 fn thread_name(thread: &Value) -> Value {
     let id = thread.as_i64().and_then(|id| i32::try_from(id).ok());
     let process = Process::myself().ok();
@@ -115,7 +115,7 @@ mod tests {
     use steppe_malloc::size_class::{BLOCK_BYTES, SMALL_BYTES_MAX, class_of};
     use steppe_mem::alloc::block_bytes;
 
-    /// Blocks are measured as this allocator gives them.
+    /// Block sizes are computed for this allocator's classes.
     #[test]
     fn blocks_are_counted_by_their_size_classes() {
         for bytes in 0..=SMALL_BYTES_MAX {

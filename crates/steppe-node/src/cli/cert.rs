@@ -1,7 +1,7 @@
-//! `steppe cert`: what a file of certificates holds, or what a server serves.
+//! `steppe cert`: the certificates of a file, or those that a server serves.
 //!
-//! Invariant: what is shown is what clients get, trusted or not; nothing that a server or a file
-//! holds ends it other than by an exit code. Left out: asking for revocation.
+//! Invariant: the certificates are shown as clients get them, trusted or not; no content of a
+//! server or a file ends the command other than by an exit code. Left out: revocation.
 
 mod findings;
 mod handshake;
@@ -104,7 +104,7 @@ fn report(options: &Cert) -> Result<Report, String> {
     }
 }
 
-/// The server that is meant, unless a file is.
+/// The server that the argument names, unless it is a file.
 fn target(options: &Cert) -> Option<Target> {
     let text = options.source.to_str()?;
     match options.source.exists() {
@@ -113,7 +113,7 @@ fn target(options: &Cert) -> Option<Target> {
     }
 }
 
-/// What chains are held against.
+/// The trust and the time by which chains are judged.
 struct Inquiry {
     provider: Arc<CryptoProvider>,
     roots: Roots,
@@ -203,7 +203,7 @@ impl Inquiry {
         })
     }
 
-    /// What a client says of the chain as it is, now.
+    /// The verdict of a client on the chain as it is, now.
     fn verdict(
         &self,
         sent: &[CertificateDer<'static>],
@@ -222,7 +222,7 @@ impl Inquiry {
     }
 }
 
-/// What a key is to the first certificate.
+/// The relation of a key to the first certificate, in words and as a finding.
 fn told(outcome: &KeyMatch) -> (String, Option<Finding>) {
     match outcome {
         KeyMatch::Matches => ("matches certificate 1".to_owned(), None),
@@ -239,14 +239,15 @@ fn told(outcome: &KeyMatch) -> (String, Option<Finding>) {
     }
 }
 
-/// What a handshake that failed after its certificates says.
+/// The finding of a handshake that failed after its certificates.
 fn failed(shown: &Shown, report: &Report) -> Option<Finding> {
     let error = shown.failure.as_ref()?;
     let message = format!("the handshake failed after the certificates: {error}");
     match error {
-        // The server wants something of the client, such as a certificate: no fault of its own.
+        // The server requires something of the client, such as a certificate: no mistake of its
+        // own.
         Error::AlertReceived(_) => Some(Finding::note("handshake", None, message)),
-        // It follows from the mistakes, such as a key that is too short.
+        // A consequence of the mistakes, such as a key that is too short.
         _ if report.mistakes() > 0 => Some(Finding::note("handshake", None, message)),
         _ => Some(Finding::mistake("handshake", None, message)),
     }

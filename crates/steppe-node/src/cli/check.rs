@@ -1,8 +1,8 @@
-//! `steppe check`: everything that would keep a node from starting.
+//! `steppe check`: reports everything that would keep a node from starting.
 //!
-//! Invariant: what `steppe run` refuses is refused here, on this machine or for another one: the text, what
-//! this machine lacks of what it names, and the memory, by the same sums. A port in use is a note: the node
-//! that runs may hold it.
+//! Invariant: a configuration that `steppe run` refuses is refused here, on this machine or for another one: by its
+//! text, by things that it names and this machine lacks, and by the memory, with the same sums. A port in use is a
+//! note: the running node may hold it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ serves.
 Exit codes: 0 if a node could start, warnings and notes included; 1 if there is an error, or the file
 can't be read; 2 if the command line is wrong.";
 
-/// The reason of a refusal, for people.
+/// The reason of a refusal, as a message.
 type Refused = String;
 
 pub(super) fn run(options: &Check) -> ExitCode {
@@ -97,7 +97,7 @@ pub(super) fn run(options: &Check) -> ExitCode {
     }
 }
 
-/// The memory of the machine that the file is for; `None`: it is unknown, and `run` says so.
+/// The memory of the machine that the file is for; `None`: unknown, which `run` reports.
 fn limit(options: &Check) -> Option<MemoryLimit> {
     match options.memory {
         Some(bytes) => Some(MemoryLimit {
@@ -114,7 +114,7 @@ fn read_token(path: &Path) -> Result<(), String> {
     token.map(|_| ())
 }
 
-/// The memory that is reserved whatever is in files; `None`: the budget is unknown.
+/// The memory that is reserved for any content of files; `None`: the budget is unknown.
 fn fixed(config: &Config, limit: Option<MemoryLimit>, workers: Option<u16>) -> Option<Needs> {
     let budget_bytes = config.node.memory_budget.bytes(limit?).ok()?;
     let workers = match workers {
@@ -144,7 +144,7 @@ fn files(
     config: &Config,
     limit: Option<MemoryLimit>,
 ) -> Result<Option<Needs>, Refused> {
-    // A certificate that can't be used is found here, not when it is too late.
+    // A certificate that can't be used is found now, not after the reload.
     let outdated = LoadedFiles::check(&config.http, Instant::now());
     for each in outdated.map_err(|error| format!("{}: {error}", error.key))? {
         say(&format!("{}: warning: {each}\n", options.file.display()));
@@ -152,7 +152,7 @@ fn files(
     memory(config, limit, options.workers)
 }
 
-/// Reads lists and hosts as a start does; what is reserved, unless nobody knows the budget.
+/// Reads lists and hosts as a start does. Returns the reserved memory; `None`: the budget is unknown.
 fn memory(
     config: &Config,
     limit: Option<MemoryLimit>,
@@ -187,7 +187,7 @@ fn memory(
     }
 }
 
-/// Every setting in a line, behind it the place that it comes from.
+/// Every setting in a line, with its place behind it.
 fn effective(config: &Config, files: &Sources<'_>) -> String {
     let settings = config.settings();
     let lines = settings.iter().map(|setting| {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// Done.
+    /// Success.
     Ok = 0,
     /// The configuration is invalid or can't be read.
     Configuration = 1,
@@ -16,7 +16,7 @@ pub enum Code {
     Start = 3,
     /// The node stopped, and dropped connections that did not end within `drain_timeout`.
     Dropped = 4,
-    /// No node answers, or not as one.
+    /// No node answers, or the answer is not that of a node.
     NoAnswer = 5,
 }
 

@@ -1,4 +1,4 @@
-//! What commands write to standard output and standard error.
+//! Standard output and standard error of commands.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -7,17 +7,17 @@ use std::process::ExitCode;
 use super::code::Code;
 use crate::config::{self, Checks, Drawing, Outcome, Report};
 
-/// Reads a configuration file, or says why it cannot be read.
+/// Reads a configuration file, or reports why it cannot be read.
 pub(super) fn load(path: &Path) -> Result<Outcome, Code> {
     config::load(path).map_err(|error| unreadable(path, &error))
 }
 
-/// The same for `steppe check`.
+/// The same as [`load`], for `steppe check`.
 pub(super) fn load_checked(path: &Path, checks: &Checks<'_>) -> Result<Outcome, Code> {
     config::load_checked(path, checks).map_err(|error| unreadable(path, &error))
 }
 
-/// The same for `steppe expand`, and the long form.
+/// The same as [`load`], for `steppe expand`, with the long form.
 pub(super) fn load_expanded(path: &Path) -> Result<(Outcome, Option<String>), Code> {
     config::load_expanded(path).map_err(|error| unreadable(path, &error))
 }
@@ -27,7 +27,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Code {
     Code::Configuration
 }
 
-/// Writes what is wrong with a configuration to standard error.
+/// Writes the mistakes of a configuration to standard error.
 pub(super) fn complain(report: &Report) {
     let is_colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let drawing = match is_colored {
@@ -39,12 +39,12 @@ pub(super) fn complain(report: &Report) {
 
 /// Writes to standard error.
 pub(super) fn say(text: &str) {
-    // Standard error may be closed; there is nobody left to tell.
+    // Standard error may be closed; there is no other output.
     _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Writes what a running node says to standard output. A reader that has left, or a disk that is
-/// full, is no reason for the node to stop.
+/// Writes a message of the running node to standard output. A reader that has left, or a full disk,
+/// is no reason for the node to stop.
 pub(crate) fn announce(text: &str) {
     let mut output = io::stdout().lock();
     let written = output.write_all(text.as_bytes());
@@ -53,13 +53,13 @@ pub(crate) fn announce(text: &str) {
     }
 }
 
-/// Writes the output of a command; its exit code says whether that worked.
+/// Writes the output of a command. Returns the exit code: whether that worked.
 pub(super) fn print(text: &str) -> ExitCode {
     let mut output = io::stdout().lock();
     let written = output.write_all(text.as_bytes());
     match written.and_then(|()| output.flush()) {
         Ok(()) => Code::Ok.into(),
-        // `steppe schema | head`: the reader has what it wanted.
+        // A closed pipe is no error (`steppe schema | head`): the reader has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Ok.into(),
         Err(error) => {
             say(&format!(

@@ -1,4 +1,4 @@
-//! `steppe dns`: what people do with the DNS forwarder, and ask of any server.
+//! `steppe dns`: commands for the DNS forwarder, and for any DNS server.
 
 mod by_https;
 mod explain;

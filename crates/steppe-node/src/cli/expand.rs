@@ -1,7 +1,7 @@
 //! `steppe expand`: the long form of a configuration, without sites.
 //!
-//! Invariant: what is printed is read as the configuration that the file is. Left out: the machine, so that a file for
-//! another one can be expanded.
+//! Invariant: reading the output gives the same configuration as the file. Left out: checks of the machine, so that a
+//! file for another one can be expanded.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,7 +1,6 @@
-//! `steppe explain`: which listener and route take a request, and which of its filters and rules decide about
-//! it.
+//! `steppe explain`: the listener and route that take a request, and the filters and rules that decide about it.
 //!
-//! It reads the configuration and the files that it names, as a node that starts with them does, and sends
+//! The command reads the configuration and the files that it names, as a node that starts with them does, and sends
 //! nothing.
 
 use std::fmt::Write as _;
@@ -59,7 +58,7 @@ Examples:
 Exit codes: 0 if there is a decision, a refusal included; 1 if the configuration, or a file that it
 names, can't be read; 2 if the request is malformed, or no listener matches.";
 
-/// A name without spaces, and a value without control characters.
+/// Parses a field: a name without spaces, and a value without control characters.
 fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE")?;
     let (name, value) = (name.trim(), value.trim());
@@ -152,7 +151,7 @@ fn listener(options: &Options, config: &Config) -> Option<usize> {
     listener_for(&config.http, scheme, options.url.port_u16())
 }
 
-/// The error of a URL that no listener serves, and the listeners that there are.
+/// The error for a URL that no listener serves, with the listeners that there are.
 fn unmatched(options: &Options, config: &Config) -> String {
     let listeners = config.http.listeners.iter().map(|listener| {
         let scheme = if listener.tls.is_some() {
@@ -171,7 +170,7 @@ fn unmatched(options: &Options, config: &Config) -> String {
     format!("steppe: no listener of {file} matches {url}\n  help: {listeners}\n")
 }
 
-/// What an explanation is shown by.
+/// The configuration, its files and the request, to show an explanation by.
 struct Shown<'a> {
     config: &'a Config,
     options: &'a Options,
@@ -257,13 +256,13 @@ impl Shown<'_> {
         text
     }
 
-    /// Routes that were passed over, but for those that no file has: of DNS over HTTPS.
+    /// Routes that were passed over, except those of DNS over HTTPS, which no file has.
     fn written(&self, explained: &Explained) -> impl Iterator<Item = (usize, Unmet)> {
         let passed_over = explained.passed_over.iter().copied();
         passed_over.filter(|(route, _)| self.config.route_at(*route).is_some())
     }
 
-    /// Why a route with the request's host and path does not take it. The value that it wants is a secret.
+    /// The reason why a route with the request's host and path does not match. The value of the condition is secret.
     fn passed_over(&self, (route, unmet): (usize, Unmet)) -> String {
         let name = &self.config.http.routes[route].name;
         let place = self.place(self.config.route_at(route));

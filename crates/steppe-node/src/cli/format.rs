@@ -1,6 +1,6 @@
 //! `steppe fmt`: one layout for configuration files.
 //!
-//! Invariant: a file changes as a whole, and only where its layout is another one; what it says stays, comments included.
+//! Invariant: a file is replaced as a whole, and only if its layout changes; its content stays, comments included.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -100,7 +100,7 @@ fn read(file: impl io::Read) -> io::Result<String> {
     Ok(text)
 }
 
-/// The formatted text; `None`: what is wrong with its syntax was told.
+/// The formatted text; `None`: the mistakes of its syntax were reported.
 fn layout(name: &str, text: &str) -> Option<String> {
     let mut mistakes = Mistakes::default();
     let parsed = Source::parse(name, text, &mut mistakes);
@@ -124,7 +124,7 @@ fn layout(name: &str, text: &str) -> Option<String> {
     }
 }
 
-/// Puts a text in the place of a file's, as a whole: behind a link, in the place of the file that it leads to.
+/// Replaces a file's text as a whole; a link stays, and the file that it leads to is replaced.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let file = fs::canonicalize(file)?;
     let of_file = fs::metadata(&file)?;
@@ -132,7 +132,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     draft.push(".formatted");
     let draft = PathBuf::from(draft);
     let mut written = File::create_new(&draft)?;
-    // Another owner could not read it, or could write it.
+    // With another owner, the file might be unreadable for its user, or writable for others.
     let (user, group) = (Some(of_file.uid()), Some(of_file.gid()));
     let replaced = fchown(&written, user, group)
         .and_then(|()| written.set_permissions(of_file.permissions()))
@@ -140,7 +140,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
         .and_then(|()| written.sync_all())
         .and_then(|()| fs::rename(&draft, &file));
     if replaced.is_err() {
-        // The file is as it was: a draft that stays is told by the next run.
+        // The file is as it was: a draft that stays is reported by the next run.
         _ = fs::remove_file(&draft);
     }
     replaced

@@ -1,7 +1,7 @@
 //! `steppe health`: asks a running node whether it is ready, for containers and scripts.
 //!
-//! Invariant: it ends within [`TIMEOUT`] and reads a bounded response, whatever the peer sends.
-//! Non-goals: endpoints other than `/readyz`, which needs no token. Spec: RFC 9112.
+//! Invariant: the command ends within [`TIMEOUT`] and reads a bounded response, whatever the peer
+//! sends. Non-goals: endpoints other than `/readyz`, which needs no token. Spec: RFC 9112.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -21,10 +21,10 @@ use super::code::Code;
 use super::console::{complain, load, print, say};
 use crate::admin::{State, trust};
 
-/// The whole exchange may take this long: less than probes of containers wait.
+/// Time for the whole exchange: less than the timeouts of container probes.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// `/readyz` answers with a head of a few lines and a word.
+/// Bytes of an answer, at most: `/readyz` answers with a head of a few lines and a word.
 const ANSWER_BYTES_MAX: u64 = 8 << 10;
 
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(super) struct Health {
     config: Option<PathBuf>,
 }
 
-/// Where to ask, as people write it.
+/// An address in the syntax of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Plain(ListenAddress),
@@ -48,7 +48,7 @@ enum Place {
     Https(String),
 }
 
-/// Where to ask, and how.
+/// The address to connect to, with TLS if needed.
 #[derive(Debug)]
 struct Probed {
     place: Place,
@@ -127,7 +127,7 @@ fn place(text: &str) -> Result<Place, String> {
     Ok(Place::Plain(address))
 }
 
-/// Where the command line says.
+/// The address of the command line.
 fn given(place: Place, ca: Option<&Path>) -> Result<Probed, Code> {
     let authority = match &place {
         Place::Https(authority) => authority.clone(),
@@ -158,7 +158,8 @@ fn given(place: Place, ca: Option<&Path>) -> Result<Probed, Code> {
     })
 }
 
-/// Where a node with this configuration listens. Probes that stand apart have no TLS.
+/// The address that a node with this configuration listens on. Probes with an address of their own
+/// have no TLS.
 fn configured(file: &Path) -> Result<Probed, Code> {
     let outcome = load(file)?;
     let Some(config) = outcome.config else {
@@ -186,7 +187,7 @@ fn configured(file: &Path) -> Result<Probed, Code> {
     })
 }
 
-/// Nothing can be reached at the unspecified address that a node may listen on.
+/// A connectable address: the unspecified address that a node may listen on becomes loopback.
 fn reachable(address: ListenAddress) -> ListenAddress {
     match address {
         ListenAddress::Tcp(tcp) if tcp.ip().is_unspecified() => {
@@ -208,7 +209,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// True if it is one of those that `/readyz` of a node gives.
+    /// True if the word is one of the answers of `/readyz`.
     fn is_of_admin(&self) -> bool {
         let is_status = matches!(self.status, 200 | 503);
         is_status && State::ALL.iter().any(|state| state.as_str() == self.word)
@@ -256,7 +257,7 @@ fn ask(probed: &Probed) -> io::Result<Answer> {
     parse(&answer).ok_or_else(|| io::Error::other("not an HTTP/1.1 response"))
 }
 
-/// A socket of which each read ends in time.
+/// A socket whose reads end in time.
 struct Timed<S, W> {
     socket: S,
     wait: W,

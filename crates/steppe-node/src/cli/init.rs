@@ -1,7 +1,7 @@
 //! `steppe init`: a first configuration for a job.
 //!
-//! Invariant: each file is a valid configuration as it stands, in the layout of `steppe fmt`; a file that is there is not
-//! written over.
+//! Invariant: each file is a valid configuration as it stands, in the layout of `steppe fmt`; an existing file is not
+//! overwritten.
 
 use std::fs::File;
 use std::io::{self, Write as _};

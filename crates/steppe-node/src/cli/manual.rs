@@ -1,7 +1,7 @@
-//! `steppe man`: the manual pages, out of the command line and the table of keys.
+//! `steppe man`: the manual pages, generated from the command line and the table of keys.
 //!
-//! Invariant: nothing in a page is written twice, so a page can't say what the binary doesn't.
-//! Left out: installing them. Spec: `man-pages(7)`.
+//! Invariant: no text of a page is written by hand, so a page can't contradict the binary. Left
+//! out: installing them. Spec: `man-pages(7)`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -71,7 +71,7 @@ fn of_command(command: Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) 
 }
 
 fn page(command: Command, name: &str) -> io::Result<Vec<u8>> {
-    // `after_help` is laid out by hand: filled, its examples would run into each other.
+    // `after_help` is laid out by hand: refilled, its examples would run into each other.
     let extra = command.get_after_help().map(ToString::to_string);
     let command = command
         .display_name(name.to_owned())

@@ -1,4 +1,4 @@
-//! `steppe plane`: what people do with the request plane, as curl does with HTTP.
+//! `steppe plane`: a client of the request plane, as curl is one of HTTP.
 
 mod bench;
 mod call;

@@ -1,4 +1,4 @@
-//! `docs/reference/command-line*.md`, out of the command line.
+//! `docs/reference/command-line*.md`, generated from the command line.
 //!
 //! Invariant: the pages have the help of every command as it is printed; a group of commands has a page of its own. A
 //! test compares them with their files; `make docs` writes them.
@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory};
 use super::Cli;
 use crate::config::reference::{MARK, hold};
 
-/// The width of a page, whatever the terminal is.
+/// The width of a page, independent of the terminal.
 const COLUMNS: usize = 100;
 
 const HEAD: &str = "\
@@ -16,7 +16,7 @@ Each command of `steppe` with its help, as `steppe COMMAND --help` prints it. Ex
 [`steppe`](#steppe), and messages in [errors.md](errors.md). `steppe-lab` has [pages of its own](../lab/README.md).
 ";
 
-/// Files and texts, those of groups of commands after the first.
+/// Names and texts of the pages, those of groups of commands after the first.
 fn pages() -> Vec<(String, String)> {
     let mut command = Cli::command();
     command.build();

@@ -1,4 +1,4 @@
-//! What commands take that explain a configuration: where it is, and how they answer.
+//! Options of commands that explain a configuration: its file, and the output format.
 
 use std::path::PathBuf;
 

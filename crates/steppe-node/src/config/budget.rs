@@ -12,7 +12,7 @@ use super::keys::node::MEMORY_BUDGET;
 use super::memory_budget::BudgetError;
 use crate::container::MemoryLimit;
 
-/// Finds out whether the budget of a file can be had where there is `limit`.
+/// Checks that the budget of a file is possible within `limit`.
 pub(super) fn check(file: &Fields, limit: MemoryLimit, mistakes: &mut Mistakes) {
     let node = file.within(&NODE);
     let Some((budget, span)) = node.and_then(|node| node.located(&MEMORY_BUDGET)) else {
@@ -40,7 +40,7 @@ pub(super) fn object(file: &Fields, objection: Objection, mistakes: &mut Mistake
     mistakes.push(mistake.help(objection.help));
 }
 
-/// Where the budget stands; a default has no place of its own.
+/// The place of the budget; for a default, that of `[node]` or of the file.
 fn place(file: &Fields) -> Option<Span> {
     let node = file.within(&NODE)?;
     match node.place_of(&MEMORY_BUDGET) {

@@ -1,7 +1,7 @@
-//! The configuration out of a file that was read.
+//! The configuration, built from a file that was read.
 //!
-//! Invariant: `None` only where a mistake was reported; every key of the table is taken here, and
-//! the test at the end names one that is not.
+//! Invariant: `None` only if a mistake was reported; every key of the table is taken here, and the
+//! test at the end names one that is not.
 
 mod over_https;
 
@@ -46,7 +46,7 @@ mod tests {
     use steppe_config::taken;
     use steppe_config::typed::{Node as Read, Typed};
 
-    /// Every key of the first; kinds of tables that it has no place for, in the second.
+    /// Files with every key: kinds of tables that the first has no place for are in the second.
     const FULL: [&str; 2] = ["testdata/full.toml", "testdata/full_etcd.toml"];
 
     /// Every key that can be used, as [`taken`] names it.
@@ -80,7 +80,7 @@ mod tests {
         }
     }
 
-    /// As the file has it, sites included.
+    /// The fields of a file as it is, sites included.
     fn fields(name: &str, text: &str) -> Fields {
         let mut mistakes = Mistakes::default();
         let read = read((name, text), &ROOT, &mut mistakes);
@@ -89,7 +89,7 @@ mod tests {
         fields
     }
 
-    /// With what its sites stand for in their place.
+    /// The fields of a file with its sites expanded.
     fn expanded(name: &str, text: &str) -> Fields {
         let mut mistakes = Mistakes::default();
         let source = Source::parse(name, text, &mut mistakes);
@@ -106,7 +106,7 @@ mod tests {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// A key that is read and then used by nothing would be ignored without a word.
+    /// A key that is read but never used would be ignored silently.
     #[test]
     fn every_key_that_is_given_is_taken() {
         let examples = ["first", "gateway-bench-h1", "plane"];
@@ -116,19 +116,19 @@ mod tests {
             let fields = fields("a.toml", text);
             let mut expected = BTreeSet::new();
             given(&fields, &mut expected);
-            // It is part of the tree before the tree is read.
+            // `include` is resolved before the tree is read.
             expected.remove(".include");
             let taken = taken::during(|| {
                 config(expanded("a.toml", text)).expect("a valid configuration");
             });
-            // It is expanded, and its own keys are taken there.
+            // `site` is expanded, and its own keys are taken there.
             expected.remove(".site");
             let ignored: Vec<_> = expected.difference(&taken).collect();
             assert!(ignored.is_empty(), "`build` does not take {ignored:?}");
         }
     }
 
-    /// So that the test above sees every key.
+    /// Ensures that the test above sees every key.
     #[test]
     fn the_full_files_have_every_key() {
         let (mut known, mut there) = (BTreeSet::new(), BTreeSet::new());

@@ -1,7 +1,7 @@
-//! What several keys say together.
+//! Rules between several keys.
 //!
-//! Invariant: what passes here can be built and served. Non-goals: single values, which `read`
-//! judges, and what only the machine can tell (whether an address can be bound).
+//! Invariant: a configuration that passes can be built and served. Non-goals: single values, which
+//! `read` checks, and facts of the machine (whether an address can be bound).
 
 mod addresses;
 mod overlap;
@@ -38,7 +38,7 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
         http::check(gateway, dns.map(|_| FORWARDER), mistakes);
         proxy_protocol(gateway, dns, mistakes);
         routes::budgets(file, gateway, mistakes);
-        // A key that was refused may have named what looks unused.
+        // An unused key may be used by one that was refused.
         if mistakes.is_empty() {
             http::check_unused(gateway, mistakes);
         }
@@ -47,12 +47,12 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
 
 pub(super) use addresses::{datagrams, streams};
 
-/// Finds what is wrong with the folders that a file names, by looking at them.
+/// Checks the folders that a file names, on this machine.
 pub(super) fn check_folders(file: &Fields, mistakes: &mut Mistakes) {
     routes::folders(file, mistakes);
 }
 
-/// A node that serves nothing is hardly meant, unless what it shall serve is not supported yet.
+/// Reports a node that serves nothing, unless its file has a key that is not supported yet.
 fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
     let ValueKind::Table(entries) = &root.kind else {
         return;
@@ -62,7 +62,7 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Mistak
     let forwards = file
         .within(&DNS)
         .is_some_and(|dns| !dns.items(&dns::LISTENER).is_empty());
-    // Those that could not be expanded have told why.
+    // Sites that could not be expanded have been reported.
     let has_sites = file.place_of(&SITE).is_some();
     let serves_something_else = is_later || has_sites || forwards || plane::is_served(file);
     let listeners = http.value(&gateway::LISTENER.spec);
@@ -82,9 +82,9 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Mistak
     );
 }
 
-/// Where no proxy is trusted, no client could connect to a listener that expects the PROXY protocol.
+/// Reports listeners with the PROXY protocol if no proxy is trusted: no client could connect.
 fn proxy_protocol(http: &Fields, dns: Option<&Fields>, mistakes: &mut Mistakes) {
-    // A network that is invalid was meant to be trusted.
+    // An invalid network was meant to be trusted.
     if http.get(&gateway::TRUSTED_PROXIES) != Some(Vec::new()) {
         return;
     }

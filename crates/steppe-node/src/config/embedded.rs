@@ -1,4 +1,4 @@
-//! The embedded default, and what a command line and the machine amend in it.
+//! The embedded default, and its amendments by the command line and the machine.
 //!
 //! Invariant: an amendment is made before the file is read, so it is checked like a value of the file, quoted by reports
 //! and shown by `/config`.
@@ -18,7 +18,7 @@ pub const DEFAULT: &str = include_str!("../default.toml");
 /// The name of [`DEFAULT`] in reports.
 pub const DEFAULT_NAME: &str = "default.toml";
 
-/// Values that take the place of those of [`DEFAULT`].
+/// Values that replace those of [`DEFAULT`].
 #[derive(Debug, Default)]
 pub struct Amendments {
     /// Address of the gateway.
@@ -37,7 +37,7 @@ pub struct Amendments {
 
 /// Reads [`DEFAULT`] with these amendments.
 ///
-/// A report quotes the default with them in their places.
+/// A report quotes the default with the amended values.
 pub fn embedded(amendments: &Amendments) -> Outcome {
     let mut values = Vec::new();
     for (path, address) in [
@@ -85,7 +85,7 @@ fn amended(text: &str, values: Vec<(&str, String)>) -> String {
         .collect();
     edits.sort_by_key(|(range, _)| range.start);
     let mut text = text.to_owned();
-    // From the end, so that the places before stay.
+    // From the end, so that earlier ranges stay valid.
     for (range, value) in edits.into_iter().rev() {
         text.replace_range(range, &value);
     }

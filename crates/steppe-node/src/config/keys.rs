@@ -1,5 +1,5 @@
-//! Every key that a configuration may have: what it means, what it takes, what holds without it,
-//! and whether it can be used yet.
+//! Every key of a configuration: its meaning, its values, its default, and whether it is supported
+//! yet.
 //!
 //! Invariant: this is the only list of keys; a key that is marked later is refused by name. The
 //! reader, the defaults, the schema, the manual and `/config` follow from it; a test finds a key
@@ -34,7 +34,7 @@ pub static ROOT: Table = Table::new(
     keys! { INCLUDE, NODE, ADMIN, LOG, TRACE, SITE, HTTP, DNS, PLANE, DISCOVERY },
 );
 
-/// Other files, which are part of the tree before it is read.
+/// Other files, which are merged into the tree before it is read.
 pub static INCLUDE: PlaceKey = place(
     INCLUDE_NAME,
     Kind::List(&Kind::Text(&ANY), 0),
@@ -79,7 +79,8 @@ mod tests {
 
     use super::*;
 
-    /// A map's names are the file's own: any of them may be one of a secret.
+    /// Collects maps of strings that are not secret as a whole: names are the file's own, and any
+    /// may be one of a secret.
     fn open_maps(table: &'static Table, found: &mut Vec<String>) {
         for key in table.keys {
             let Support::Served { kind, .. } = &key.support else {
@@ -99,7 +100,7 @@ mod tests {
     fn every_map_of_strings_is_masked_by_name() {
         let mut found = Vec::new();
         open_maps(&ROOT, &mut found);
-        // Names of members are no values, and records are what every client may ask for.
+        // Names of members are no values, and records are available to every client.
         let open = [
             "http.filter.request_json.rename",
             "http.filter.response_json.rename",

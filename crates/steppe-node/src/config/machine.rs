@@ -1,8 +1,8 @@
 //! Checks of the machine: files, folders, addresses and ports that a configuration names.
 //!
-//! Invariant: each part of a configuration is judged by what loads it at a start, on its own, so
-//! that everything wrong is found at once, whatever is wrong elsewhere. Non-goals: contents of
-//! lists and hosts files, which take long, and the memory that they need.
+//! Invariant: each part of a configuration is checked by the code that loads it at a start, on its
+//! own, so that all mistakes are found at once. Non-goals: contents of lists and hosts files, which
+//! take long, and the memory that they need.
 
 mod files;
 mod filters;
@@ -16,7 +16,7 @@ use steppe_config::typed::Fields;
 
 pub use files::Machine;
 
-/// Finds what this machine lacks of what a file names.
+/// Reports the files, folders and addresses of a file that this machine lacks.
 pub(super) fn check(file: &Fields, machine: &Machine, mistakes: &mut Mistakes) {
     tls::check(file, mistakes);
     filters::check(file, mistakes);

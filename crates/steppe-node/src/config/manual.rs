@@ -1,7 +1,7 @@
-//! `steppe.toml(5)`, out of the table of keys.
+//! `steppe.toml(5)`, generated from the table of keys.
 //!
-//! Invariant: every table and every key is there, with what it takes and what holds without it; one
-//! that is not supported yet says so. Spec: `man-pages(7)`.
+//! Invariant: every table and every key is there, with its type and its default; a key that is not
+//! supported yet says so. Spec: `man-pages(7)`.
 
 use roff::{Inline, Roff, bold, roman};
 use steppe_config::manual::sections;
@@ -13,7 +13,7 @@ const FORM: &str = "TOML, or JSON in a file that ends in .json. Durations are wr
     file's folder. An unknown key is an error: steppe check FILE reports all errors of a \
     configuration at once, then the first file it names that can't be used.";
 
-/// The page.
+/// The text of the page.
 pub fn manual() -> String {
     let mut page = Roff::new();
     page.control("TH", ["steppe.toml", "5", "", "steppe", "Steppe"]);

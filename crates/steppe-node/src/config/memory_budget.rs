@@ -1,4 +1,4 @@
-//! The memory budget: a size, or a share of the memory that there is.
+//! The memory budget: a size, or a share of the available memory.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use steppe_config::units::{percent_text, size_text};
 use super::limits::MEMORY_BUDGET_MIN;
 use crate::container::{LimitSource, MemoryLimit};
 
-/// A budget that this machine can't give.
+/// The reason why this machine can't give a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
-    /// It is more than the limit.
+    /// The budget is more than the limit.
     #[error("{} is more than {source_of_limit} of {}", size_text(*.bytes), size_text(*.limit_bytes))]
     AboveLimit {
         /// The budget, in bytes.
@@ -20,7 +20,7 @@ pub enum BudgetError {
         /// The origin of the limit.
         source_of_limit: LimitSource,
     },
-    /// It is too little to serve with.
+    /// The budget is too small to serve with.
     #[error("{} is less than {}", size_text(*.bytes), size_text(MEMORY_BUDGET_MIN))]
     BelowFloor {
         /// The budget, in bytes.
@@ -28,12 +28,12 @@ pub enum BudgetError {
     },
 }
 
-/// The part of the memory that serving may take.
+/// The part of the memory that the node may take.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MemoryBudget {
-    /// At least [`MEMORY_BUDGET_MIN`].
+    /// A number of bytes, at least [`MEMORY_BUDGET_MIN`].
     Bytes(u64),
-    /// Above 0 and at most 1: of the container's limit, else of the machine.
+    /// A share above 0 and at most 1: of the container's limit, else of the machine.
     Share(f64),
 }
 
@@ -50,7 +50,7 @@ impl MemoryBudget {
     /// The budget in bytes, on a machine or in a container with this limit.
     ///
     /// # Errors
-    /// When the limit is less, or when it is below [`MEMORY_BUDGET_MIN`].
+    /// If the budget is more than the limit, or below [`MEMORY_BUDGET_MIN`].
     pub fn bytes(self, limit: MemoryLimit) -> Result<u64, BudgetError> {
         let bytes = match self {
             Self::Bytes(bytes) => bytes,

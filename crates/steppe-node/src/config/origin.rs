@@ -1,7 +1,7 @@
 //! The files that a configuration was read from, and their changes.
 //!
-//! Invariant: a file is stamped before it is read, so that a change in the meantime is seen as one. A pattern is matched
-//! again at every look: a file that appears, or goes, is a change too.
+//! Invariant: a file is stamped before it is read, so that a change in the meantime is detected. A pattern is matched
+//! again at every look: a new or a removed file is a change too.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +15,7 @@ use steppe_net::Watch;
 pub struct Origin {
     files: Watch,
     patterns: Vec<Pattern>,
-    /// True if a change was seen while a file was still being written.
+    /// True if a change was seen while another file was still being written.
     is_changed: bool,
 }
 
@@ -25,12 +25,12 @@ struct Pattern {
     pattern: String,
     paths_max: usize,
     seen: Result<Vec<PathBuf>, String>,
-    /// Files that it has matched once since they are others: they may still be written.
+    /// The changed set of files that it has matched once: they may still be written.
     settling: Option<(Result<Vec<PathBuf>, String>, Watch)>,
 }
 
 impl Origin {
-    /// A configuration that is read from this file next.
+    /// The origin of a configuration that will be read from this file.
     #[must_use]
     pub fn of(file: &Path) -> Self {
         let files = Watch::new([file.to_owned()]);
@@ -40,11 +40,11 @@ impl Origin {
         }
     }
 
-    /// Waits until a file is another one, or a pattern matches others, and all have come to rest; for ever where there is
-    /// none.
+    /// Waits until a file has changed, or a pattern matches other files, and all have come to rest; for ever if there
+    /// is no file.
     ///
     /// # Cancel safety
-    /// Safe: what was seen is kept.
+    /// Safe: the changes seen so far are kept.
     pub async fn changed(&mut self) {
         if self.files.is_empty() {
             return std::future::pending().await;
@@ -52,7 +52,7 @@ impl Origin {
         loop {
             tokio::time::sleep(Watch::EVERY).await;
             let matched = self.patterns.iter_mut().map(Pattern::look);
-            // Each is looked at, whatever the others say.
+            // Every pattern is matched, also after one with a change.
             let matched = matched.filter(|is_other| *is_other).count();
             self.is_changed |= self.files.look() || matched > 0 || self.files.has_lost(LOST_LOOKS);
             if self.is_changed && !self.files.is_settling() {
@@ -63,7 +63,7 @@ impl Origin {
     }
 }
 
-/// Looks after which a file that is missing is gone, and not about to be replaced: two seconds.
+/// Looks after which a missing file counts as removed, and not as being replaced: two seconds.
 const LOST_LOOKS: u32 = 4;
 
 impl Outside for Origin {
@@ -84,7 +84,7 @@ impl Outside for Origin {
     }
 
     fn canonical(&mut self, path: &Path) -> io::Result<PathBuf> {
-        // A file that is missing is under watch too.
+        // A missing file is watched too.
         self.files.add(path.to_owned());
         Machine.canonical(path)
     }

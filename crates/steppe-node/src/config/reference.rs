@@ -1,8 +1,8 @@
-//! `docs/reference/configuration/`, out of the table of keys.
+//! `docs/reference/configuration/`, generated from the table of keys.
 //!
-//! Invariant: every key has a row with what it takes, its default and its meaning, and every section an example that
-//! the checker accepts. A test compares the pages with their files; `make docs` writes them. Left out: tasks, which
-//! the guides explain.
+//! Invariant: every key has a row with its values, its default and its meaning, and every section an example that the
+//! checker accepts. A test compares the pages with their files; `make docs` writes them. Left out: tasks, which the
+//! guides explain.
 
 mod cells;
 mod pages;
@@ -19,10 +19,10 @@ use pages::{PAGES, Page, file_of};
 /// The second line of generated pages.
 pub(crate) const MARK: &str = "<!-- Generated from the code by `make docs`. -->";
 
-/// Compares a page with its file below `docs/reference/`, or writes the file where `STEPPE_WRITE_DOCS` is set.
+/// Compares a page with its file below `docs/reference/`, or writes the file if `STEPPE_WRITE_DOCS` is set.
 ///
 /// # Panics
-/// When they differ, or the file can't be written.
+/// If they differ, or the file can't be written.
 pub(crate) fn hold(name: &str, page: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     let file = folder.join(name);
@@ -69,12 +69,12 @@ fn page(page: &Page) -> String {
 /// A page while it is written.
 struct Writer {
     text: String,
-    /// Keys of tables that are on the page, with the titles of these.
+    /// Keys of tables that are on the page, with the titles of these tables.
     tables: Vec<(&'static [&'static Spec], String)>,
 }
 
 impl Writer {
-    /// The keys of a section, whose heading is there.
+    /// Writes the keys of a section, whose heading is there.
     fn keys_of(&mut self, kind: &'static Kind, place: &str) {
         match kind {
             Kind::Table(table) => self.table(table, place),
@@ -123,7 +123,7 @@ impl Writer {
         }
     }
 
-    /// The tables of a key, unless they have a page of their own or are on this one already.
+    /// Writes the tables of a key, unless they have a page of their own or are on this one already.
     fn within(&mut self, kind: &'static Kind, place: &str) {
         let Some(table) = kind.tables().first().copied() else {
             return;
@@ -244,7 +244,7 @@ fn kind_at(place: &str) -> &'static Kind {
     found.expect("a place has a name")
 }
 
-/// The page that lists the others.
+/// The page with links to all others.
 fn overview() -> String {
     let mut text = include_str!("reference/values.txt").to_owned();
     text.insert_str(text.find('\n').expect("a title") + 1, &format!("{MARK}\n"));
@@ -312,7 +312,7 @@ mod tests {
             let outcome = read("example.toml", page.example);
             assert_eq!(outcome.report.to_string(), "", "{}", page.place);
             let config = outcome.config.expect("it is valid").effective();
-            // What sites stand for.
+            // The section that sites are expanded to.
             let place = page.place.replace("site", "http.route");
             let pointer = format!("/{}", place.replace('.', "/"));
             assert!(config.pointer(&pointer).is_some(), "{}", page.place);
@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Outside of code, none of the characters of descriptions means anything to Markdown.
+    /// Checks that descriptions have no characters outside of code that mean anything to Markdown.
     #[test]
     fn descriptions_are_plain_text() {
         for each in &PAGES {

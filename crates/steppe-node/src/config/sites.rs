@@ -1,7 +1,7 @@
 //! Sites of a configuration, which are expanded before the file is read.
 //!
-//! Invariant: no site is left in the tree of a file that was expanded, and `/config` shows none. What is checked later
-//! has the sites beside what they stand for, so that it speaks of them.
+//! Invariant: no site is left in the tree of a file that was expanded, and `/config` shows none. Later checks get the
+//! sites beside their expansion, so that mistakes name the sites.
 
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ use steppe_http::config::site;
 
 use super::keys::{ROOT, SITE};
 
-/// Puts what sites stand for in their place; the sites, as they were read.
+/// Replaces the sites of the tree by their expansion. Returns the sites, as they were read.
 pub(super) fn expand(source: &mut Source<'_>, mistakes: &mut Mistakes) -> Option<Node> {
     let sites = source.take(&SITE.spec, mistakes)?;
     site::expand(&mut source.tree, &sites, &source.files, mistakes);
@@ -64,7 +64,8 @@ fn collect_paths_of(node: &Node, paths: &mut HashSet<Span>) {
     }
 }
 
-/// Makes paths and Unix sockets of included files absolute: relative ones would count from another folder in the first file.
+/// Makes paths and Unix sockets of included files absolute: relative ones would count from the folder of the first
+/// file.
 fn rebase(value: &mut Value, files: &Sources<'_>, paths: &HashSet<Span>) {
     let file = files.file(value.span.start);
     let is_included = file.start > 0;
@@ -103,23 +104,23 @@ fn rebase(value: &mut Value, files: &Sources<'_>, paths: &HashSet<Span>) {
     }
 }
 
-/// A Unix socket begins like this wherever a key takes an address.
+/// The start of a Unix socket's address, for every key that takes an address.
 const SOCKET: &str = "unix:";
 
-/// Keeps the sites beside what they stand for.
+/// Keeps the sites beside their expansion.
 pub(super) fn keep(sites: Option<Node>, file: &mut Fields) {
     if let Some(sites) = sites {
         file.set(&SITE.spec, sites.typed);
     }
 }
 
-/// Takes the sites out, which a node does not know.
+/// Removes the sites, which the rest of the node does not know.
 pub(super) fn drop(file: &mut Fields) {
     file.given
         .retain(|field| !std::ptr::eq(field.key, &raw const SITE.spec));
 }
 
-/// Keys of sites by the place of their values, for what is told of files that they name.
+/// Keys of sites by the place of their values, for messages about files that they name.
 pub(super) fn places(file: &Fields) -> HashMap<Span, &'static str> {
     let sites = file.items(&SITE).iter().filter_map(Node::fields);
     let nodes = sites.flat_map(|site| {
@@ -129,7 +130,7 @@ pub(super) fn places(file: &Fields) -> HashMap<Span, &'static str> {
     nodes.flatten().collect()
 }
 
-/// Finds files of sites that are missing. A start finds those of the long form.
+/// Reports missing files of sites. A start reports those of the long form.
 pub(super) fn check_files(file: &Fields, mistakes: &mut Mistakes) {
     for site in file.items(&SITE).iter().filter_map(Node::fields) {
         for key in [&HTTPS.spec, &AUTH.spec] {
@@ -152,7 +153,7 @@ fn missing(node: &Node, key: &Spec, mistakes: &mut Mistakes) {
     let Err(error) = std::fs::metadata(path) else {
         return;
     };
-    // Another user may be permitted what this one is not.
+    // Another user may have the permission that this one lacks.
     if error.kind() == ErrorKind::NotFound {
         let message = format!("cannot read {}: {error}", path.display());
         mistakes.push(

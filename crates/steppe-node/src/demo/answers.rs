@@ -43,7 +43,7 @@ pub(super) async fn bytes(Path(count): Path<u64>) -> Response {
     (fields, Body::from_stream(blocks(count))).into_response()
 }
 
-/// Views of one static block: a large answer costs no memory.
+/// A stream of views of one static block: a large answer costs no memory.
 fn blocks(count: u64) -> impl Stream<Item = Result<Bytes, Infallible>> {
     static BLOCK: [u8; 16 << 10] = [b'.'; 16 << 10];
     stream::unfold(count, |left| async move {
@@ -54,7 +54,7 @@ fn blocks(count: u64) -> impl Stream<Item = Result<Bytes, Infallible>> {
     })
 }
 
-/// `ms`: how long to wait.
+/// The query of `/slow`: `ms`, the time to wait.
 pub(super) type SlowQuery = Query<std::collections::HashMap<String, String>>;
 
 /// Waits before it answers.
@@ -74,7 +74,7 @@ pub(super) async fn slow(Query(query): SlowQuery) -> Response {
     format!("waited {} ms\n", wait.as_millis()).into_response()
 }
 
-/// An event a second.
+/// Sends an event a second.
 #[expect(
     clippy::disallowed_methods,
     reason = "the demo origin sends an event a second"
@@ -114,7 +114,7 @@ async fn echo_messages(mut socket: WebSocket) {
     while let Some(Ok(message)) = socket.recv().await {
         let echoed = match message {
             Message::Text(_) | Message::Binary(_) => socket.send(message).await,
-            // Answered by the library.
+            // The library answers these.
             Message::Ping(_) | Message::Pong(_) => Ok(()),
             Message::Close(_) => return,
         };
@@ -127,7 +127,7 @@ async fn echo_messages(mut socket: WebSocket) {
 /// Answers with `code`.
 pub(super) async fn status(Path(code): Path<u16>) -> Response {
     match StatusCode::from_u16(code) {
-        // 1xx is no final answer, and 600 upwards no class that clients know.
+        // 1xx is no final answer, and from 600 on there is no class that clients know.
         Ok(status) if (200..600).contains(&code) => {
             let reason = status.canonical_reason().unwrap_or("unknown");
             let content = match status {

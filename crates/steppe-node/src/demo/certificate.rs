@@ -1,7 +1,7 @@
-//! A certificate for this machine's own names, made at start: https in front of the demo origin.
+//! A certificate for this machine's own names, made at start: HTTPS in front of the demo origin.
 //!
-//! It signs itself. Its key lies in a folder that nobody else may enter, and that goes with it; a
-//! node that is killed leaves the folder behind.
+//! The certificate is self-signed. Its key is in a folder that only this user may enter, and that
+//! is removed with it; a node that is killed leaves the folder behind.
 
 use std::fs::DirBuilder;
 use std::hash::{BuildHasher, RandomState};
@@ -23,10 +23,10 @@ impl Certificate {
     /// Makes one for `localhost`, `127.0.0.1` and `::1`, below the folder for temporary files.
     ///
     /// # Errors
-    /// When nothing can be written there, or its name is not UTF-8.
+    /// If the folder can't be written, or its name is not UTF-8.
     pub fn make() -> io::Result<Self> {
         let (cert, key) = pair(now()).map_err(io::Error::other)?;
-        // A name that nobody can take before.
+        // A random name, so that it can't be occupied in advance.
         let random = RandomState::new().hash_one(std::process::id());
         let folder = std::env::temp_dir().join(format!("steppe-demo-{random:016x}"));
         let folder = folder.into_os_string().into_string();
@@ -41,13 +41,13 @@ impl Certificate {
         Ok(made)
     }
 
-    /// The certificate, PEM.
+    /// The path of the certificate, PEM.
     #[must_use]
     pub fn cert(&self) -> String {
         format!("{}/cert.pem", self.folder)
     }
 
-    /// Its private key, PEM.
+    /// The path of the private key, PEM.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}/key.pem", self.folder)

@@ -1,4 +1,4 @@
-//! The page: what Steppe is, and how the request looked when it arrived.
+//! The page: an introduction to Steppe, and the request as it arrived.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ pub(super) async fn show(request: Request) -> Response {
     let (head, _) = request.into_parts();
     let fields = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
-        // Nothing is loaded and no script runs, whatever a request brings.
+        // No resource is loaded and no script runs, whatever a request contains.
         (
             CONTENT_SECURITY_POLICY,
             "default-src 'none'; style-src 'unsafe-inline'",
@@ -43,11 +43,11 @@ fn page(head: &Parts) -> String {
         .replace("{method}", &shown(head.method.as_str().as_bytes()))
         .replace("{version}", &format!("{:?}", head.version))
         .replace("{target}", &shown(target.as_bytes()))
-        // Last: a value may hold any of the names above.
+        // Last: a value may contain any of the names above.
         .replace("{fields}", &fields)
 }
 
-/// Printable, cut, and without markup.
+/// The text printable, cut, and without markup.
 fn shown(bytes: &[u8]) -> String {
     let text = Escaped::first(bytes, VALUE_BYTES_SHOWN_MAX).to_string();
     let mut html = String::with_capacity(text.len());

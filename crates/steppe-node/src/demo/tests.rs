@@ -146,7 +146,7 @@ fn a_web_socket_echoes() {
         head.push(byte[0]);
     }
     assert!(head.starts_with(b"HTTP/1.1 101 "));
-    // RFC 6455 §5.7: a masked text frame with "Hello", and the frame that answers it.
+    // RFC 6455 §5.7: a masked text frame with "Hello", and the expected answer frame.
     let masked = [
         0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
     ];

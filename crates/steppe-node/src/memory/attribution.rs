@@ -1,9 +1,9 @@
 //! Attributes anonymous memory to categories.
 //!
-//! By mapping: the kernel's page counts of mappings that can be identified: those
-//! of a file, of a stack, or of the allocator. By counter: mapped pool buffers,
-//! which can't be told from other mappings; they are attributed as many bytes as
-//! the pool counts, at most what unidentified mappings have resident.
+//! By mapping: the kernel's page counts of mappings that can be identified: those of a file, of a
+//! stack, or of the allocator. By counter: mapped pool buffers, which can't be told from other
+//! mappings; they get as many bytes as the pool counts, at most the resident bytes of unidentified
+//! mappings.
 
 use super::error::ReportError;
 use super::mapping::{self, Kind, Mapping};
@@ -22,14 +22,14 @@ pub struct Attribution {
     pub anonymous_bytes: u64,
     /// The part of it in the allocator's mappings.
     pub allocator_resident_bytes: u64,
-    /// Its categories.
+    /// The categories.
     pub categories: Vec<Category>,
 }
 
 /// The memory of one category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Category {
-    /// Its name.
+    /// The category's name.
     pub name: &'static str,
     /// Resident anonymous bytes.
     pub bytes: u64,
@@ -39,7 +39,7 @@ pub struct Category {
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     allocator_live_bytes: u64,
-    /// Mapped by an allocator that can't identify its mappings.
+    /// Bytes mapped by an allocator that can't identify its mappings.
     allocator_taken_bytes: u64,
     pool_mapped_bytes: u64,
 }
@@ -54,15 +54,15 @@ struct Claims {
     unidentified: u64,
 }
 
-/// A stack is smaller than this; a larger mapping around a mark was merged with
-/// a neighbor, whose bytes must not be attributed to the stack.
+/// Size below which a mapping can be a stack; a larger mapping around a mark was merged with a
+/// neighbor, whose bytes must not be attributed to the stack.
 const STACK_BYTES_MAX: usize = 16 << 20;
 
 impl Attribution {
     /// Samples the process.
     ///
     /// # Errors
-    /// When its mappings can't be read.
+    /// If its mappings can't be read.
     pub fn now() -> Result<Self, ReportError> {
         let view = AllocatorView;
         // The counters first: reading the mappings takes longer, and allocates.

@@ -74,7 +74,7 @@ const DESCRIPTORS: Family = Family::new("process_open_fds", "Open file descripto
 const THREADS: Family = Family::new("process_threads", "Threads");
 
 impl MemoryCollector {
-    /// For registration.
+    /// A collector for registration.
     #[must_use]
     pub fn new(budget: Budget, figures: Arc<UnchargedFigures>) -> Box<Self> {
         Box::new(Self { budget, figures })
@@ -92,7 +92,7 @@ impl Collector for MemoryCollector {
         }
         match ProcessFigures::now() {
             Ok(figures) => figures.encode(&mut encoder),
-            // A scrape without them is better than none.
+            // A scrape without these figures is better than none.
             Err(error) => {
                 tracing::debug!(%error, "cannot read the figures of the process");
                 Ok(())
@@ -102,7 +102,8 @@ impl Collector for MemoryCollector {
 }
 
 impl MemoryCollector {
-    /// Resident memory that no reservation covers, and what is done about it.
+    /// Encodes resident memory that no reservation covers, debts, and the clients shed and held
+    /// back for them.
     fn beyond(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         BASELINE.gauge(encoder, self.figures.baseline_bytes())?;
         DEBT.gauge(encoder, self.budget.debt_bytes())?;

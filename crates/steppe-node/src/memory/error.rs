@@ -1,14 +1,14 @@
-//! Why there is no report of the process's memory.
+//! Errors of the report of the process's memory.
 
-/// Why there is no report.
+/// The reason why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The kernel does not tell: no `/proc`, or one without `smaps`.
+    /// The kernel does not report it: no `/proc`, or one without `smaps`.
     #[error("cannot read /proc/self/{file}: {source}")]
     Proc {
-        /// Which file.
+        /// The file in `/proc/self`.
         file: &'static str,
-        /// What `procfs` says.
+        /// The error of `procfs`.
         source: procfs::ProcError,
     },
     /// The descriptors can't be listed.

@@ -4,7 +4,7 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
 use super::error::ReportError;
 
-/// One mapping.
+/// A mapping of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) start: usize,
@@ -18,13 +18,13 @@ pub(super) struct Mapping {
     pub(super) anonymous_bytes: u64,
 }
 
-/// What backs a mapping.
+/// The backing of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
     Stack,
     Break,
-    /// Named by mimalloc, where the kernel keeps such names.
+    /// A mapping that mimalloc named, if the kernel keeps such names.
     Mimalloc,
     Anonymous,
 }

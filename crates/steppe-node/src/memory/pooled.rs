@@ -1,8 +1,8 @@
-//! Which pooled buffers are mappings of their own, and how many bytes they have.
+//! Pooled buffers that are mappings of their own, and their bytes.
 
 use steppe_mem::{SizeClass, pool};
 
-/// Whether buffers of this class are mapped rather than allocated.
+/// True if buffers of this class are mapped rather than allocated.
 pub(super) fn is_mapped(class_bytes: usize) -> bool {
     SizeClass::holding(class_bytes).is_mapped()
 }

@@ -1,7 +1,7 @@
 //! The stacks of threads.
 //!
-//! The kernel names the main thread's stack only, so every other thread marks its
-//! stack once to have it attributed.
+//! The kernel names only the main thread's stack, so every other thread marks its stack once to
+//! have it attributed.
 
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};

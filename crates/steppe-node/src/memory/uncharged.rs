@@ -1,17 +1,17 @@
 //! Charges the budget with resident memory that no reservation covers, and pays debts by closing connections.
 //!
-//! Charges count what the node knows that it takes. Allocators round up and have fragmentation, libraries keep
-//! memory of their own, and a charge may be wrong. So a thread compares RSS with the charges and makes the
-//! difference a forced charge of `node/uncharged`, whatever is free. Not counted are free pages that the
-//! allocator hands out again before it takes new ones, and the *baseline*: pages of the program's files, its
-//! configuration and stacks, as they were when serving began and at each reload, up to [`BASELINE_BYTES_MAX`].
+//! Charges cover the memory that the node knows of. Allocators round up and have fragmentation, libraries keep memory
+//! of their own, and a charge may be wrong. So a thread compares RSS with the charges and makes the difference a forced
+//! charge of `node/uncharged`, even if nothing is free. Not counted are free pages that the allocator hands out again
+//! before it takes new ones, and the *baseline*: pages of the program's files, its configuration and stacks, measured
+//! when serving begins and at each reload, up to [`BASELINE_BYTES_MAX`].
 //!
-//! The thread is woken whenever a thread asked for another [`NOTICE_BYTES`](steppe_mem::limits::NOTICE_BYTES), and
-//! looks every [`EVERY`] otherwise. In debt it purges free pages; caches and idle portions have given way by then,
-//! and nothing is read that takes a reservation. Debt that stays is paid by connections, those that hold most
+//! The thread is woken whenever a thread requested another [`NOTICE_BYTES`](steppe_mem::limits::NOTICE_BYTES), and
+//! looks every [`EVERY`] otherwise. In debt it purges free pages; by then caches and idle portions have been given up,
+//! and nothing that needs a reservation is read. Debt that stays is paid by closing connections, those that hold most
 //! first.
 //!
-//! Invariant: RSS stays within the budget, the baseline, and what is allocated between two looks.
+//! Invariant: RSS stays within the sum of the budget, the baseline, and the allocations between two looks.
 
 mod resident;
 
@@ -27,61 +27,62 @@ use super::StackMark;
 use crate::allocator;
 use resident::Resident;
 
-/// In the environment: `off` where RSS says nothing of the node, as under valgrind or a sanitizer.
+/// Environment variable: `off` if RSS does not measure the node, as under valgrind or a sanitizer.
 const VARIABLE: &str = "STEPPE_UNCHARGED";
 
 /// The account's name.
 const ACCOUNT: &str = "uncharged";
 
-/// Interval of looks while nobody asks for much.
+/// Interval of looks while threads allocate little.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Interval of looks in debt, and the shortest while threads ask for much.
+/// Interval of looks in debt, and the shortest while threads allocate much.
 const EVERY_IN_DEBT: Duration = Duration::from_millis(1);
 
-/// Tasks whose client held its share are woken so often.
+/// Interval at which tasks are woken whose client held its share.
 const WAKE_EVERY: Duration = Duration::from_millis(20);
 
-/// Connections stand still in debt until none has held anything for so long: others may hold what is owed.
+/// Time without a connection that can pay after which the pause in debt ends: the memory may be held elsewhere.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Debt of this age is paid by connections. Before that, free pages are purged.
+/// Age at which debt is paid by connections. Before that, free pages are purged.
 const SHED_AFTER: Duration = Duration::from_millis(2);
 
-/// Each time that connections are told to close within a debt, twice as much is asked for, so many times.
+/// Doublings, at most, of the bytes to free: one each time that connections are told to close within a debt.
 const ROUNDS_MAX: u32 = 6;
 
-/// Time for connections that were told to close, before others are told.
+/// Time for connections that were told to close to end, before others are told.
 const SHED_EVERY: Duration = Duration::from_millis(10);
 
-/// Between two purges of pages that are free among used ones.
+/// Time between two purges of free pages among used ones.
 const PURGE_EVERY: Duration = Duration::from_millis(20);
 
-/// A look takes one part in so many of the thread's time, where [`LOOK_PAUSE_MAX`] allows such a pause.
+/// Pause after a look as a multiple of its duration, up to [`LOOK_PAUSE_MAX`].
 const LOOK_SHARE: u32 = 10;
 
-/// The longest pause between two looks while threads ask for much: a worker fills some hundred MiB a second.
+/// The longest pause between two looks while threads allocate much: a worker fills some hundred MiB a second.
 const LOOK_PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// Bytes of the program's own memory that are outside of the budget. The rest is uncharged, and counts.
 const BASELINE_BYTES_MAX: u64 = 20 << 20;
 
-/// Where uncharged memory has one part in [`UNCHARGED_PART`] of the budget, one part in so many is kept free for clients
-/// that hold little: else it would stand at the limit without a debt, and each newcomer would be refused.
+/// Divisor of the budget for the room that is kept free for clients that hold little, while uncharged memory has at
+/// least one [`UNCHARGED_PART`]th of it: else the node would stand at the limit without a debt, and each newcomer would
+/// be refused.
 const ROOM_PART: u64 = 16;
 const UNCHARGED_PART: u64 = 4;
 
-/// Free pages of the allocator below this are not purged in a hurry.
+/// Free bytes of the allocator below which it is not purged in a hurry.
 const PURGE_BYTES_MIN: u64 = 1 << 20;
 
-/// The thread that measures, until it is dropped.
+/// The measuring thread, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Uncharged {
     figures: Arc<UnchargedFigures>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Its figures, for people.
+/// Figures of the thread, for status pages and metrics.
 #[derive(Debug, Default)]
 pub struct UnchargedFigures {
     baseline_bytes: AtomicU64,
@@ -106,19 +107,19 @@ impl UnchargedFigures {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The most that was.
+    /// Peak of [`Self::bytes`].
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that it exceeded the budget by.
+    /// Peak of the debt, in bytes.
     #[must_use]
     pub fn debt_peak_bytes(&self) -> u64 {
         self.debt_peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// Times that a debt began.
+    /// Number of debts so far.
     #[must_use]
     pub fn debts(&self) -> u64 {
         self.debts.load(Ordering::Relaxed)
@@ -126,10 +127,10 @@ impl UnchargedFigures {
 }
 
 impl Uncharged {
-    /// Starts the thread. What is resident now beyond the charges of `budget` is the baseline.
+    /// Starts the thread. The baseline is the resident memory beyond the charges of `budget` at this time.
     ///
     /// # Errors
-    /// There is no thread to be had, or no `/proc`.
+    /// There is no thread left, or no `/proc`.
     pub fn start(budget: &Budget, figures: Arc<UnchargedFigures>) -> io::Result<Self> {
         let watch = Watch {
             budget: budget.clone(),
@@ -172,7 +173,7 @@ impl Drop for Uncharged {
         self.figures.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It has nothing to say.
+            // The thread returns nothing.
             let _ = thread.join();
         }
     }
@@ -181,9 +182,9 @@ impl Drop for Uncharged {
 /// A debt that is not paid yet.
 struct Debt {
     since: Instant,
-    /// Times that connections were told to close.
+    /// Rounds in which connections were told to close.
     rounds: u32,
-    /// When there was a connection left last that can pay, or when it began.
+    /// Last time at which a connection could pay, or the beginning of the debt.
     paid_at: Instant,
 }
 
@@ -200,20 +201,20 @@ impl Debt {
 /// The state of the thread.
 struct Watch {
     budget: Budget,
-    /// `None`: a tool takes memory of the process, and says so.
+    /// The reader of RSS; `None`: a tool such as valgrind takes memory of the process.
     resident: Option<Resident>,
     charge: ForcedCharge,
     figures: Arc<UnchargedFigures>,
     debt: Option<Debt>,
-    /// When free pages were purged last.
+    /// Time of the last purge of free pages.
     purged_at: Option<Instant>,
-    /// When connections were told to close last.
+    /// Time at which connections were last told to close.
     told_at: Option<Instant>,
-    /// Reservations that had been held back by the last look at them.
+    /// Total of held-back reservations at the last look at them.
     held_back_total: u64,
 }
 
-/// Tasks that wait for their client to hold less.
+/// Presence of tasks that wait for their client to hold less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeldBack {
     None,
@@ -249,8 +250,8 @@ impl Watch {
         self.budget.clients().resume();
     }
 
-    /// Wakes tasks whose clients hold less again, and tells of clients that were held back for the first time. Returns
-    /// the tasks that wait now. Where none `waited` and none was added, no client is looked at.
+    /// Wakes tasks whose clients hold less again, and logs clients that were held back for the first time. Returns
+    /// whether tasks wait now. If none `waited` and none was added, no client is looked at.
     fn see_to_held_back(&mut self, waited: HeldBack) -> HeldBack {
         let clients = self.budget.clients();
         let total = clients.held_back_total();
@@ -265,7 +266,7 @@ impl Watch {
         }
     }
 
-    /// RSS in bytes; `None` where it says nothing.
+    /// RSS in bytes; `None` if it is not measured.
     fn read(&self) -> io::Result<Option<u64>> {
         self.resident.as_ref().map(Resident::read).transpose()
     }
@@ -293,18 +294,18 @@ impl Watch {
         Ok(())
     }
 
-    /// True when there are free pages, or there may be some among used ones.
+    /// True if there are free pages, or there may be some among used ones.
     fn wants_purge(&self, now: Instant) -> bool {
         allocator::dirty_bytes() >= PURGE_BYTES_MIN
             || self.purged_at.is_none_or(|at| now >= at + PURGE_EVERY)
     }
 
-    /// Bytes resident that the allocator does not hand out again first.
+    /// Resident bytes without those that the allocator hands out again first.
     fn taken(seen: u64) -> u64 {
         seen.saturating_sub(allocator::dirty_bytes())
     }
 
-    /// Charged by everybody else.
+    /// Bytes charged by all other accounts.
     fn charged_bytes(&self) -> u64 {
         let root: &Account = self.budget.root();
         root.reserved_bytes().saturating_sub(self.charge.bytes())
@@ -327,7 +328,7 @@ impl Watch {
         figures.debt_peak_bytes.fetch_max(debt, Ordering::Relaxed);
     }
 
-    /// Closes connections where debt has stayed.
+    /// Closes connections if debt has stayed.
     fn pay(&mut self, now: Instant) {
         let owed = self.owed_bytes();
         if owed == 0 {
@@ -342,7 +343,7 @@ impl Watch {
             self.figures.debts.fetch_add(1, Ordering::Relaxed);
             Debt::since(now)
         });
-        // Connections that can pay go on doing so.
+        // Tasks stay paused while connections can still pay.
         if now < debt.paid_at + PAUSE_MAX {
             self.budget.clients().pause();
         } else {
@@ -353,20 +354,20 @@ impl Watch {
             return;
         }
         self.told_at = Some(now);
-        // An amount that did not help was too little, whatever those held that were told.
+        // The amount doubles each round: the last one did not suffice, whatever was held by the connections told.
         let rounds = debt.rounds;
         debt.rounds = (rounds + 1).min(ROUNDS_MAX);
-        // Twice the room, so that what grows on does not owe at once again.
+        // The room is added, so that further growth does not make a new debt at once.
         let room = self.budget.root().limit_bytes() / ROOM_PART;
         let clients = self.budget.clients();
         tell_shed(owed, &clients.shed((owed + room) << rounds));
-        // Those that were told may take a while to end.
+        // The connections told may take a while to end.
         if clients.can_pay() {
             debt.paid_at = now;
         }
     }
 
-    /// The debt, and what lacks of the room for others.
+    /// The debt, and the missing part of the room for other clients.
     fn owed_bytes(&self) -> u64 {
         let (root, debt) = (self.budget.root(), self.budget.debt_bytes());
         if self.charge.bytes() < root.limit_bytes() / UNCHARGED_PART {
@@ -377,13 +378,13 @@ impl Watch {
     }
 }
 
-/// The pause behind a look that took so long: however much is asked for, looks leave the processor to others. It has a
-/// bound, since a look that had to wait for a processor has missed enough.
+/// The pause after a look of this duration: looks leave the processor to other threads even under heavy allocation. The
+/// pause is bounded, since a look that had to wait for a processor has missed enough.
 fn pause_after(taken: Duration) -> Duration {
     (taken * LOOK_SHARE).clamp(EVERY_IN_DEBT, LOOK_PAUSE_MAX)
 }
 
-/// One line for all that were told to close at once, with the one that held most.
+/// Logs one line for all connections that were told to close at once, with the one that held most.
 fn tell_shed(debt_bytes: u64, shed: &[Shed]) {
     let Some(first) = shed.first() else {
         return;

@@ -1,4 +1,4 @@
-//! What a person sees when the node has started: what listens where, and what to try.
+//! The banner of a started node: its addresses, and commands to try.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +10,7 @@ use super::sample::Sample;
 use crate::demo::Certificate;
 use crate::services::{self, Endpoint};
 
-/// The table, and a few commands.
+/// The text of the banner: a table of addresses, and a few commands.
 pub(super) fn banner(node: &Prepared) -> String {
     let mut text = String::new();
     let workers = node.workers;
@@ -109,10 +109,10 @@ fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
     let _ = writeln!(text, "\nCtrl-C drains and stops.");
 }
 
-/// What the embedded default has an address for.
+/// A name that the embedded default has an address for.
 const DEMO_NAME: &str = "demo.home.arpa";
 
-/// A question for the forwarder.
+/// A `dig` command that queries the forwarder.
 fn dig(address: &ListenAddress, name: &str) -> Option<String> {
     let ListenAddress::Tcp(tcp) = address else {
         return None;
@@ -124,11 +124,11 @@ fn dig(address: &ListenAddress, name: &str) -> Option<String> {
     Some(format!("dig @{ip} -p {} {name}", tcp.port()))
 }
 
-/// What curl is to ask.
+/// An origin for curl commands.
 struct Origin {
     scheme: &'static str,
     address: String,
-    /// An option that says which certificate is fine, with a space behind it.
+    /// The option for trust in its certificate, with a space behind it.
     trust: String,
 }
 
@@ -136,7 +136,7 @@ impl Origin {
     fn of(endpoint: &Endpoint, certificate: Option<&Certificate>) -> Self {
         let trust = match (endpoint.scheme, certificate) {
             ("https", Some(made)) => format!("--cacert {} ", made.cert()),
-            // Its names are hardly those of this machine.
+            // The names of the certificate are hardly those of this machine.
             ("https", None) => "-k ".to_owned(),
             _ => String::new(),
         };
@@ -147,7 +147,7 @@ impl Origin {
         }
     }
 
-    /// A request that a route takes.
+    /// A curl command with a request that a route takes.
     fn curl_sample(&self, sample: &Sample) -> String {
         let Some(host) = &sample.host else {
             return self.curl(&sample.path);
@@ -184,7 +184,7 @@ impl Origin {
     }
 }
 
-/// Where a listener can be reached from this machine.
+/// The address of a listener, as reached from this machine.
 fn reachable(address: &ListenAddress) -> String {
     match address {
         ListenAddress::Tcp(tcp) if tcp.ip().is_unspecified() => format!("127.0.0.1:{}", tcp.port()),

@@ -1,4 +1,4 @@
-//! Advice about what a start lacks, behind the error.
+//! Advice for errors of the start.
 
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ const OTHER_PORTS: &str = "stop the process that listens there, or choose other 
                            --listen-dns, --admin and --demo, as in `steppe run --listen 127.0.0.1:8090` or \
                            `make run ARGS='--listen 127.0.0.1:8090'`";
 
-/// An error of a service; `file`: of the configuration, if there is one.
+/// An error of a service; `file`: the configuration's, if there is one.
 pub(super) fn of_service(error: PrepareError, file: Option<&Path>) -> anyhow::Error {
     match &error {
         PrepareError::Bind { cause, .. } => with_help(&error, of_bind(cause, file)),

@@ -16,28 +16,28 @@ use crate::services::{self, Services};
 
 use super::help;
 
-/// A node that has everything it needs, and serves nothing yet.
+/// A node with all its resources, which serves nothing yet.
 pub(super) struct Prepared {
     pub(super) config: Config,
-    /// Where it came from; `None`: the embedded default.
+    /// The configuration's file; `None`: the embedded default.
     pub(super) file: Option<PathBuf>,
     pub(super) origin: Origin,
     pub(super) budget: Budget,
     pub(super) workers: usize,
     pub(super) services: Services,
     pub(super) set: ServiceSet<Config>,
-    /// The configuration, as all services have prepared it.
+    /// The configuration, as prepared by all services.
     pub(super) first: PreparedServices,
     pub(super) admin: Option<Admin>,
     pub(super) demo: Option<Demo>,
-    /// What the embedded default serves https with.
+    /// The certificate of the embedded default.
     pub(super) certificate: Option<Certificate>,
 }
 
-/// Binds, opens and reserves what `options` ask for.
+/// Binds, opens and reserves the resources that `options` need.
 ///
 /// # Errors
-/// What there is not, by the key that asks for it.
+/// The missing resource, by its key.
 pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Result<Prepared> {
     let RunOptions {
         mut config,
@@ -68,7 +68,7 @@ pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow
     let admin = admin.map_err(|error| help::of_admin(error, file.as_deref()))?;
     let services = Services::new(&config, &budget, workers)?;
     let set = services.set(inherited, workers);
-    // So that lists take no memory that admin reserves after them.
+    // Reserved first, so that lists leave the memory that admin reserves after them.
     let of_admin = config.admin.as_ref().map_or(0, |_| admin::FIXED_BYTES);
     let later = budget.root().lease().try_reserve(of_admin);
     let first = set
@@ -107,7 +107,7 @@ fn bind_admin(config: &Config, inherited: &Inherited) -> Result<Option<Admin>, a
     Admin::bind(&settings, inherited).map(Some)
 }
 
-/// Starts the demo origin where the embedded default expects it.
+/// Starts the demo origin at the address that the embedded default has for it.
 fn start_demo(config: &Config) -> anyhow::Result<Demo> {
     let address = services::first_server(config);
     let address = address.context("the embedded default names its demo origin")?;

@@ -5,15 +5,15 @@ use steppe_http::config::{Gateway, HostPattern, Route};
 use steppe_http::path::PatternSegment;
 use steppe_net::ListenAddress;
 
-/// A GET that some route takes.
+/// A GET request that some route takes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sample {
-    /// `None`: any host.
+    /// The host; `None`: any host.
     pub(super) host: Option<String>,
     pub(super) path: String,
 }
 
-/// RFC 3986 §2.3.
+/// Unreserved characters are not escaped: RFC 3986 §2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -21,7 +21,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 impl Sample {
-    /// The simplest one at an address; `None` where every route asks for more than a host and a path.
+    /// The simplest request at an address; `None` if every route needs more than a host and a path.
     pub(super) fn at(address: &ListenAddress, gateway: &Gateway) -> Option<Self> {
         let routes = gateway.routes.iter();
         let routes = routes.filter(|route| is_simple(route) && route.is_on(address));

@@ -1,10 +1,10 @@
-//! Signals that the node listens to.
+//! Signals that the node handles.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Handlers of the signals, from the moment it is made: none of them ends the process any more.
+/// Handlers of the signals: from their installation on, none of the signals ends the process.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -54,7 +54,7 @@ impl Signals {
     }
 }
 
-/// What a signal asks for.
+/// The action of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     Stop,

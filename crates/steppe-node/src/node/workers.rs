@@ -17,14 +17,14 @@ use crate::cli::announce;
 use crate::config::Config;
 use crate::memory::StackMark;
 
-/// Running workers, and what each reports when it has drained.
+/// Running workers, and the channel for their reports after the drain.
 pub(super) struct WorkerSet {
     threads: Vec<WorkerThread>,
     drain: Drain,
     drained: mpsc::Receiver<Drained>,
 }
 
-/// Idle buffers that all workers together may keep, as a share of the budget.
+/// Divisor of the budget for the idle buffers of all workers together.
 const IDLE_SHARE: u64 = 16;
 
 impl WorkerSet {
@@ -53,7 +53,7 @@ impl WorkerSet {
             let worker = spawn_worker(plan, move |worker| async move {
                 let _stack = StackMark::here();
                 let drained = services.serve(worker).await;
-                // The node reads it when it has joined the thread, if it still does.
+                // The node reads the report when it has joined the thread, if it still does.
                 let _ = report.send(drained);
             });
             worker.with_context(|| format!("worker {index}"))
@@ -66,12 +66,13 @@ impl WorkerSet {
         })
     }
 
-    /// What shows whether each of them hangs.
+    /// The heartbeats by which a watchdog sees whether a worker hangs.
     pub(super) fn heartbeats(&self) -> Vec<Heartbeat> {
         self.threads.iter().map(WorkerThread::heartbeat).collect()
     }
 
-    /// Drains, for as long as `timeout` and until `interrupted`, and says how it went.
+    /// Drains, for as long as `timeout` and until `interrupted`. Returns the sum of the workers'
+    /// reports.
     #[expect(
         clippy::disallowed_methods,
         reason = "how long a drain took is told to people"

@@ -1,34 +1,34 @@
-//! What becomes of a call that failed: statuses of the plane as statuses of HTTP.
+//! Responses to failed calls: statuses of the plane as statuses of HTTP.
 
 use std::time::Duration;
 
 use steppe_http::config::Respond;
 use steppe_plane::{Failure, Status};
 
-/// Who refused.
+/// The side that refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// This node, or its relay: nobody was asked.
+    /// This node, or its relay: no worker was asked.
     Node,
     /// A worker.
     Worker,
 }
 
-/// What a client is told of `failure`, as long as nothing of an answer has come.
+/// The response to a client for `failure`, as long as no part of an answer has come.
 pub(super) fn respond(failure: &Failure, by: By) -> Respond {
     let status = match (failure.status, by) {
         (Status::Invalid | Status::Unsupported, _) => 400,
         (Status::Denied, _) => 403,
         (Status::TooLarge, _) => 413,
-        // The worker has as much to do as it takes: another request is one too many.
+        // The worker is at its limit: another request is one too many.
         (Status::Overloaded, By::Worker) => 429,
-        // The node could not do what it was asked: it is not the client that named the service.
+        // The node could not serve the request: the client did not name the service.
         (Status::Ok | Status::Internal | Status::UnknownService | Status::Cancelled, _) => 502,
         (Status::Overloaded, By::Node) | (Status::Unavailable | Status::Draining, _) => 503,
         (Status::DeadlineExceeded, _) => 504,
     };
     let text = match by {
-        // A worker's words are for whoever runs it.
+        // A worker's message is for its operator.
         By::Worker => failure.status.name().to_owned(),
         By::Node => failure.to_string(),
     };
@@ -45,7 +45,7 @@ pub(super) fn respond(failure: &Failure, by: By) -> Respond {
     respond
 }
 
-/// A status, and a word about it.
+/// A response with a status, and a short text.
 pub(super) fn words(status: u16, text: String) -> Respond {
     let media_type = "text/plain; charset=utf-8".to_owned();
     Respond {

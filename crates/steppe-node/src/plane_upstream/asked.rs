@@ -1,4 +1,4 @@
-//! What a request of HTTP asks of a service.
+//! The call that an HTTP request makes.
 
 use std::time::Instant;
 
@@ -12,22 +12,22 @@ use steppe_plane::{Failure, Status};
 
 use super::answer::{self, By};
 
-/// What is asked, besides the body.
+/// The head of a call, without its body.
 #[derive(Debug)]
 pub(super) struct Asked {
     service: String,
     content_type: Option<String>,
     idempotency_key: Option<Vec<u8>>,
     trace_parent: Option<TraceParent>,
-    /// Bytes of the body, where they are known.
+    /// Bytes of the body, if known.
     pub(super) length: Option<u64>,
-    /// The client waits to be told that its content is wanted (RFC 9110 §10.1.1).
+    /// True if the client waits for `100 (Continue)` before it sends content (RFC 9110 §10.1.1).
     pub(super) expects_continue: bool,
     ends_at: Option<Instant>,
 }
 
 impl Asked {
-    /// What `request` asks; else what its client is told.
+    /// The call of `request`; the error is the response to its client.
     pub(super) fn read(request: &GuestRequest<'_>, bytes_max: u64) -> Result<Self, Respond> {
         let head = &request.head;
         if head.upgrade().is_some() {
@@ -92,18 +92,18 @@ impl Asked {
         })
     }
 
-    /// Charge of its texts.
+    /// Bytes of its texts, to be charged.
     pub(super) fn bytes(&self) -> usize {
         self.said().text_bytes()
     }
 
-    /// Whether the body is one message that is sent without asking.
+    /// True if the body is one message that is sent on standing credit.
     pub(super) fn is_small(&self) -> bool {
         self.length
             .is_some_and(|length| length <= EAGER_BYTES_MAX as u64)
     }
 
-    /// What pays for its body.
+    /// The kind of credit that pays for its body.
     fn payment(&self) -> Payment {
         match self.is_small() {
             true => Payment::Standing,
@@ -111,7 +111,7 @@ impl Asked {
         }
     }
 
-    /// As it is asked now: what is left of the time is what there is.
+    /// The head at this time, with the time left as its deadline.
     pub(super) fn head(&self, now: Instant) -> Head<'_> {
         Head {
             deadline: self.ends_at.map(|at| at.saturating_duration_since(now)),
@@ -119,7 +119,7 @@ impl Asked {
         }
     }
 
-    /// The same without the time that is left.
+    /// The same without a deadline.
     fn said(&self) -> Head<'_> {
         Head {
             queueing: Queueing::Allowed,
@@ -133,7 +133,7 @@ impl Asked {
     }
 }
 
-/// A body of more bytes than are taken.
+/// The failure of a body that exceeds `bytes_max`.
 pub(super) fn too_large(bytes_max: u64) -> Failure {
     Failure::new(
         Status::TooLarge,
@@ -141,7 +141,7 @@ pub(super) fn too_large(bytes_max: u64) -> Failure {
     )
 }
 
-/// What is malformed is as if it were not there.
+/// The trace context of a field value; a malformed one counts as absent.
 fn trace_parent(value: &[u8]) -> Option<TraceParent> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What calls of the gateway are opened by.
+//! The interface by which the gateway opens calls.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use steppe_plane::{Call, Failure, PlaneService, Receiver, Relay, Status, Tries};
 
 /// Opens calls of services.
 pub(super) trait Calling: fmt::Debug + Send + Sync {
-    /// Opens a call of a worker that has not refused it in `tries`; what that takes is charged to `lease` meanwhile.
+    /// Opens a call of a worker that has not refused it in `tries`; memory is charged to `lease` meanwhile.
     ///
     /// # Errors
-    /// Why nobody takes it.
+    /// The reason why no worker takes it.
     fn call<'a>(
         &'a self,
         head: Head<'a>,
@@ -22,10 +22,10 @@ pub(super) trait Calling: fmt::Debug + Send + Sync {
         lease: &Lease,
     ) -> Opening<'a>;
 
-    /// Notes that the worker of a call has done nothing for it, and has got nothing of its body.
+    /// Notes that the worker of a call has done nothing for it, and has received nothing of its body.
     ///
     /// # Errors
-    /// `failure`, where no other worker is to be asked.
+    /// `failure`, if no other worker is to be asked.
     fn refused(
         &self,
         tries: &mut Option<Tries>,
@@ -33,16 +33,16 @@ pub(super) trait Calling: fmt::Debug + Send + Sync {
         failure: Failure,
     ) -> Result<(), Failure>;
 
-    /// The relay, where there is one.
+    /// The relay, if there is one.
     fn relay(&self) -> Option<&Relay>;
 
-    /// How long a worker may take to grant the first of a body.
+    /// Time for a worker to grant the first part of a body.
     fn grant_wait(&self) -> Duration;
 
-    /// Counts a call that is over: its status, and how long it took until its answer began.
+    /// Counts a call that is over: its status, and the time until its answer began.
     fn count(&self, status: Status, answered: Option<Duration>);
 
-    /// Bytes of a body.
+    /// Bytes of a body, at most.
     fn payload_bytes_max(&self) -> u64;
 }
 

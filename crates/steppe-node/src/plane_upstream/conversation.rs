@@ -17,7 +17,7 @@ use super::asked::{Asked, too_large};
 use super::calling::Calling;
 use super::hall::Hall;
 
-/// Calls, and moves pieces both ways; the outcome is left in the hall.
+/// Makes a call, and moves pieces both ways; the outcome is left in the hall.
 pub(super) async fn converse(calls: Arc<dyn Calling>, asked: Asked, hall: Rc<Hall>, lease: Lease) {
     let mut told = Told::new(&*calls);
     let outcome = call(&*calls, &asked, (&hall, &mut told), &lease).await;
@@ -29,13 +29,13 @@ pub(super) async fn converse(calls: Arc<dyn Calling>, asked: Asked, hall: Rc<Hal
     hall.rooms().outcome = Some(outcome);
 }
 
-/// What became of a call, which is counted when this is dropped.
+/// The outcome of a call, which is counted when this is dropped.
 struct Told<'a> {
     calls: &'a dyn Calling,
     begun: Instant,
-    /// How long it took until an answer began.
+    /// The time until an answer began.
     answered: Option<Duration>,
-    /// Until it is over: its client has left.
+    /// The status; until the call is over, that of a client that has left.
     status: Status,
 }
 
@@ -60,7 +60,7 @@ impl Drop for Told<'_> {
     }
 }
 
-/// Has a worker answer: another one where one refuses before it got anything of the body.
+/// Calls workers until one answers: a worker that refuses before it got any of the body is replaced by another.
 #[expect(
     clippy::disallowed_methods,
     reason = "a call begins: its deadline is what is left"
@@ -71,7 +71,7 @@ async fn call(
     (hall, told): (&Hall, &mut Told<'_>),
     lease: &Lease,
 ) -> Result<(), (Failure, By)> {
-    // A small body is one message. Whoever is slow to send it keeps no worker waiting.
+    // A small body is one message. It is collected first, so that a slow client keeps no worker waiting.
     let small = match asked.is_small() {
         true => Some(collect(hall, asked, lease).await.map_err(of_node)?),
         false => None,
@@ -117,13 +117,13 @@ fn of_node(failure: Failure) -> (Failure, By) {
 /// The body of a request on its way to a worker.
 struct Body<'a> {
     asked: &'a Asked,
-    /// A small one: whole until it is sent, empty from then on.
+    /// A small body: whole until it is sent, empty from then on.
     small: Option<Bytes>,
-    /// Something of it was passed on, and is not kept.
+    /// Set once a part of it was passed on, and is no longer kept.
     has_passed: bool,
 }
 
-/// Sends a body. Ready only where it can't be sent: its answer tells the rest.
+/// Sends a body. Ready only if it can't be sent: otherwise the answer has the outcome.
 async fn send(
     request: Sender,
     body: &mut Body<'_>,
@@ -139,12 +139,12 @@ async fn send(
     };
     match sent {
         Err(Unsent::Refused(failure)) => of_node(failure),
-        // Who takes no more of the request may answer all the same, and says why if not.
+        // A worker that takes no more of the request may still answer, or gives the reason in its failure.
         Ok(()) | Err(Unsent::Worker(_)) => pending().await,
     }
 }
 
-/// Why the rest of a request is not sent.
+/// The reason why the rest of a request is not sent.
 enum Unsent {
     /// There is no room for it.
     Refused(Failure),
@@ -152,7 +152,7 @@ enum Unsent {
     Worker(#[expect(dead_code, reason = "its response tells the same")] Failure),
 }
 
-/// A body of one small message, in the memory that it came in where it came at once.
+/// Collects a body of one small message; in its own memory if it came in one piece.
 async fn collect(hall: &Hall, asked: &Asked, lease: &Lease) -> Result<Bytes, Failure> {
     let Some(first) = hall.next_of_request().await else {
         return Ok(Bytes::new());
@@ -160,7 +160,7 @@ async fn collect(hall: &Hall, asked: &Asked, lease: &Lease) -> Result<Bytes, Fai
     let length = asked.length.and_then(|length| usize::try_from(length).ok());
     let length = length.unwrap_or(first.len());
     if first.len() >= length {
-        // Its end is taken at once: only then does the gateway look whether the client is still there.
+        // Requests the end at once: only then does the gateway check whether the client is still there.
         hall.rooms().wants_request = true;
         return Ok(first);
     }
@@ -175,14 +175,14 @@ async fn collect(hall: &Hall, asked: &Asked, lease: &Lease) -> Result<Bytes, Fai
     Ok(message.freeze())
 }
 
-/// Sends a body as it comes: one message where its length is known, else one a piece.
+/// Sends a body as it comes: as one message if its length is known, else one message a piece.
 async fn send_large(
     mut request: Sender,
     body: &mut Body<'_>,
     hall: &Hall,
     calls: &dyn Calling,
 ) -> Result<(), Unsent> {
-    // Nothing is read of the client that could not go on.
+    // No content is read from the client before the worker can take it.
     grant(&request, calls).await?;
     body.has_passed = true;
     let asked = body.asked;
@@ -202,7 +202,7 @@ async fn send_large(
     request.end().map_err(Unsent::Worker)
 }
 
-/// Waits for the first credit. Whoever waits for half of its time has those give way that use none of theirs.
+/// Waits for the first credit. After half of its time, calls that do not use their credit have to give it up.
 #[expect(clippy::disallowed_methods, reason = "the wait for credit begins")]
 async fn grant(request: &Sender, calls: &dyn Calling) -> Result<(), Unsent> {
     let wait = calls.grant_wait();
@@ -257,7 +257,7 @@ async fn send_pieces(
     }
 }
 
-/// Ready where the client sends nothing for as long as others may wait, and others wait.
+/// Ready once the client has sent nothing for the time that other calls wait for credit, and some wait.
 async fn unused(awaited: &Awaited<'_>, calls: &dyn Calling) {
     loop {
         let before = awaited.pieces.get();

@@ -1,6 +1,6 @@
-//! Where the gateway and a call hand pieces to each other: one each way at a time.
+//! The exchange of pieces between the gateway and a call: one each way at a time.
 //!
-//! Both are polled by one task, so that nobody has to be woken.
+//! Both sides are polled by one task, so that no wakers are needed.
 
 use std::cell::{RefCell, RefMut};
 use std::future::poll_fn;
@@ -9,30 +9,30 @@ use std::task::Poll;
 use bytes::Bytes;
 use steppe_http::config::Respond;
 
-/// See the module.
+/// The pieces in exchange; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Hall(RefCell<Rooms>);
 
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
-    /// Of the request, for the call.
+    /// A piece of the request, for the call.
     pub(super) request: Option<Bytes>,
-    /// Nothing of the request follows.
+    /// True after the last piece of the request.
     pub(super) is_request_whole: bool,
     /// The call wants more of the request.
     pub(super) wants_request: bool,
-    /// Of the response, for the gateway.
+    /// A piece of the response, for the gateway.
     pub(super) response: Option<Bytes>,
     /// The service has begun its response.
     pub(super) has_begun: bool,
     /// The media type of the response.
     pub(super) content_type: Option<Box<str>>,
-    /// How the call ended.
+    /// The result of the call, once it has ended.
     pub(super) outcome: Option<Result<(), Respond>>,
 }
 
 impl Hall {
-    /// What there is. Not to be held while anything is polled.
+    /// The present pieces. Not to be held across a poll.
     pub(super) fn rooms(&self) -> RefMut<'_, Rooms> {
         self.0.borrow_mut()
     }
@@ -54,7 +54,7 @@ impl Hall {
         .await
     }
 
-    /// Hands a piece of the response on, once the one before it is gone.
+    /// Passes a piece of the response on, once the one before it was taken.
     pub(super) async fn put_response(&self, piece: Bytes) {
         let mut piece = Some(piece);
         poll_fn(|_| {

@@ -1,7 +1,7 @@
 //! The server's side of an exchange whose server is a service of the plane.
 //!
-//! Invariant: the head of the answer goes out with the service's own, or with its end: what fails before that has
-//! a status of its own. What fails later breaks the answer off.
+//! Invariant: the head of the answer is sent with the service's own, or with its end: a failure before that has a
+//! status of its own. A later failure breaks the answer off.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -23,30 +23,30 @@ use super::calling::Calling;
 use super::conversation::converse;
 use super::hall::Hall;
 
-/// See the module.
+/// The server's side of an exchange; see the module.
 pub(super) struct Visit {
     hall: Rc<Hall>,
-    /// Dropped, the call is cancelled. `None`: it is over.
+    /// The call; dropping it cancels the call. `None`: the call is over.
     running: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    /// What the gateway answers itself.
+    /// The response of the gateway itself, for a refusal.
     refused: Option<Responding>,
-    /// The client waits to be told that its content is wanted.
+    /// True if the client waits for `100 (Continue)` before it sends content.
     expects_continue: bool,
     lease: Lease,
     written: u64,
-    /// Of itself and of the call.
+    /// Reservation for this value and for the call.
     _charge: Reservation,
 }
 
-/// Memory that a chunk may keep, as a multiple of what it needs: beyond, copying it is cheaper.
+/// Memory that a chunk may pin, as a multiple of its own size class: beyond, it is copied.
 const PINNED_FACTOR_MAX: usize = 4;
 
-/// What the upstream's media type is where the service says none.
+/// Media type of a response to which the service gives none.
 const MEDIA_TYPE: &[u8] = b"application/octet-stream";
 
 impl Visit {
     /// # Errors
-    /// Where the budget has no room for the call, or for a refusal.
+    /// [`GatewayError`]: the budget has no room for the call, or for a refusal.
     pub(super) fn new(
         calls: &Arc<dyn Calling>,
         asked: Result<Asked, Respond>,
@@ -79,7 +79,7 @@ impl Visit {
         })
     }
 
-    /// Lets the call go on.
+    /// Polls the call.
     fn drive(&mut self, cx: &mut Context<'_>) {
         if let Some(running) = &mut self.running
             && running.as_mut().poll(cx).is_ready()
@@ -88,7 +88,7 @@ impl Visit {
         }
     }
 
-    /// The head that has the client go on, once the call wants content: a worker has room for it, where it is large.
+    /// The head of `100 (Continue)`, once the call wants content: for a large body, once a worker has room for it.
     fn go_on(&mut self) -> Option<Result<ResponseHead, GatewayError>> {
         if !self.expects_continue || !self.hall.rooms().wants_request {
             return None;
@@ -97,7 +97,7 @@ impl Visit {
         Some(ResponseHead::go_on(&self.lease).map_err(GatewayError::from))
     }
 
-    /// The same, where the other direction was polled already: it is polled again if it may go on.
+    /// The same as [`Self::drive`], if the other direction was polled already: it is polled again if it may go on.
     fn drive_for_response(&mut self, cx: &mut Context<'_>) {
         let could_put = self.can_put();
         self.drive(cx);
@@ -109,7 +109,7 @@ impl Visit {
 
 impl Sink for Visit {
     fn can_put(&self) -> bool {
-        // Nobody hears what follows a refusal or an answer.
+        // Content after a refusal or an answer is ignored.
         let rooms = self.hall.rooms();
         self.running.is_none() || (rooms.wants_request && rooms.request.is_none())
     }
@@ -135,7 +135,7 @@ impl Sink for Visit {
         let could_put = self.can_put();
         self.drive(cx);
         if self.expects_continue && !could_put && self.can_put() {
-            // Its client is told by the other direction.
+            // The other direction sends `100 (Continue)` to the client.
             cx.waker().wake_by_ref();
         }
         let rooms = self.hall.rooms();
@@ -155,7 +155,7 @@ impl Source for Visit {
         self.drive_for_response(cx);
         let mut rooms = self.hall.rooms();
         if let Some(piece) = rooms.response.take() {
-            // The plane has charged it, to the same budget.
+            // The plane has charged it to the same budget already.
             let charge = self.lease.try_reserve(0)?;
             return Poll::Ready(Ok(Part::Chunk(Chunk::charged(piece, charge))));
         }
@@ -210,7 +210,7 @@ impl Upstream for Visit {
     }
 }
 
-/// The bytes of a chunk, out of memory that is far larger: they may wait for a worker for long.
+/// The bytes of a chunk, copied if its memory is far larger: they may wait for a worker for long.
 fn unpinned(chunk: Chunk, lease: &Lease) -> Bytes {
     let own_bytes = SizeClass::holding(chunk.len()).bytes();
     if PINNED_FACTOR_MAX * own_bytes <= chunk.charged_bytes()

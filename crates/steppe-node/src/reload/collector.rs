@@ -7,7 +7,7 @@ use steppe_telemetry::{Collector, DescriptorEncoder};
 
 use super::Status;
 
-/// Writes what became of reloads.
+/// Encodes the results of reloads.
 #[derive(Debug)]
 pub struct ReloadCollector(Status);
 
@@ -22,7 +22,7 @@ const GOOD: Family = Family::new(
 );
 
 impl ReloadCollector {
-    /// For registration.
+    /// A collector for registration.
     #[must_use]
     pub fn new(status: Status) -> Box<Self> {
         Box::new(Self(status))

@@ -47,7 +47,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     }
 }
 
-/// A little of everything: errors and upstreams before caches and memory.
+/// Draws an overview: errors and upstreams before caches and memory.
 fn draw_overview(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let node = &view.node;
     let shown = [
@@ -77,7 +77,7 @@ fn draw_overview(frame: &mut Frame<'_>, area: Rect, view: &View) {
     draw_warnings(frame, areas[5], (view, 0));
 }
 
-/// One panel in full.
+/// Draws one panel in full.
 fn draw_panel(frame: &mut Frame<'_>, area: Rect, (panel, view): (Panel, &View)) {
     let node = &view.node;
     let table = match panel {
@@ -188,7 +188,7 @@ fn draw_trend(frame: &mut Frame<'_>, area: Rect, trend: &Trend<'_>) {
     frame.render_widget(line, area);
 }
 
-/// A rule with a title: borders around would take lines from the rows.
+/// A line with a title: borders around would take lines from the rows.
 fn titled(title: String) -> Block<'static> {
     Block::new().borders(Borders::TOP).title(title)
 }
@@ -234,7 +234,8 @@ fn style(look: Look) -> Style {
     }
 }
 
-/// The width of each column. Names share what numbers and the spaces between columns leave.
+/// The width of each column. Names share the width that numbers and the spaces between columns
+/// leave.
 fn widths(columns: &[Column], width: u16) -> Vec<u16> {
     let spaces = u16::try_from(columns.len().saturating_sub(1)).unwrap_or(u16::MAX);
     let (mut left, mut weights) = (width.saturating_sub(spaces), 0);

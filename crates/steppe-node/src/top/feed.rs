@@ -1,7 +1,7 @@
 //! `/events`, read on a thread of its own.
 //!
-//! Invariant: an update waits in a queue of [`QUEUE`]; when the terminal hangs, reading stops.
-//! Lost connections are made again, ever more slowly, until the command ends.
+//! Invariant: an update waits in a queue of [`QUEUE`]; when the terminal hangs, reading stops. A
+//! lost connection is re-established, after longer and longer pauses, until the command ends.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -18,13 +18,13 @@ use crate::admin_client::{SILENCE, Target};
 /// Updates in the queue.
 const QUEUE: usize = 4;
 const RETRY_MAX: Duration = Duration::from_secs(15);
-/// A node's events are smaller.
+/// Bytes of an event, at most: a node's events are smaller.
 const EVENT_BYTES_MAX: usize = 4 << 20;
 
-/// A node sends its first two events at once.
+/// Time for the first two events, which a node sends at once.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// One item of the feed.
+/// An item of the feed.
 #[derive(Debug)]
 pub(super) enum Update {
     /// The last ten minutes, sent once a connection.
@@ -99,7 +99,7 @@ fn read_for_ever(target: &Target, updates: &SyncSender<Update>) {
     }
 }
 
-/// One connection, until its stream ends.
+/// Reads one connection, until its stream ends.
 async fn read(target: &Target, updates: &SyncSender<Update>) -> anyhow::Result<()> {
     let mut answer = target.ask(Method::GET, "/events").await?;
     ensure!(

@@ -6,11 +6,11 @@ const ROWS_FIRST: u16 = 6;
 /// The lines of a panel, with its title and heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lines {
-    /// With one row.
+    /// Lines with one row.
     least: u16,
-    /// With [`ROWS_FIRST`] rows.
+    /// Lines with [`ROWS_FIRST`] rows.
     first: u16,
-    /// With every row.
+    /// Lines with every row.
     all: u16,
 }
 
@@ -22,7 +22,7 @@ impl Lines {
         all: 0,
     };
 
-    /// `rows` below `heads` lines. A panel without rows has one line of text.
+    /// The lines for `rows` below `heads` lines. A panel without rows has one line of text.
     pub(super) fn of(rows: usize, heads: u16) -> Self {
         let rows = u16::try_from(rows).unwrap_or(u16::MAX - heads).max(1);
         Self {

@@ -1,4 +1,4 @@
-//! One snapshot as plain text, for scripts and pipes.
+//! A snapshot as plain text, for scripts and pipes.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -7,7 +7,7 @@ use super::tables::{self, Column, Table};
 use super::text::text;
 use super::view::{View, connections, events, latency, memory, requests};
 
-/// Prints it; a reader that closed the pipe early is no error.
+/// Prints the text; a reader that closed the pipe early is no error.
 pub(super) fn print(view: &View) -> io::Result<()> {
     match io::stdout().write_all(render(view).as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -15,7 +15,7 @@ pub(super) fn print(view: &View) -> io::Result<()> {
     }
 }
 
-/// The text. Writing to a string does not fail.
+/// The text of a snapshot. Writing to a string does not fail.
 pub(super) fn render(view: &View) -> String {
     let node = &view.node;
     let mut out = String::new();
@@ -54,7 +54,7 @@ pub(super) fn render(view: &View) -> String {
     out
 }
 
-/// A column is as wide as its widest cell.
+/// Writes a table; a column is as wide as its widest cell.
 fn table(out: &mut String, table: &Table) {
     let _ = writeln!(out, "\n{}", table.title);
     if table.rows.is_empty() {

@@ -14,13 +14,13 @@ pub(super) enum Column {
     Number(&'static str, u16),
 }
 
-/// One table.
+/// A table of the view.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) title: String,
     pub(super) columns: &'static [Column],
     pub(super) rows: Vec<Row>,
-    /// Shown in place of rows.
+    /// Text in place of rows, if there are none.
     pub(super) empty: &'static str,
 }
 
@@ -163,7 +163,7 @@ fn server_row(upstream: &Value, server: &Value) -> Row {
         .filter(|reason| !reason.is_empty());
     let look = match state.as_str() {
         "healthy" if reason.is_none() => Look::Good,
-        // A healthy server has a reason where its last request failed.
+        // A healthy server has a reason if its last request failed.
         "healthy" | "draining" | "unresolved" => Look::Warning,
         _ => Look::Bad,
     };
@@ -268,7 +268,7 @@ fn rows(list: &Value, row: impl Fn(&Value) -> Row) -> Vec<Row> {
     list.as_array().into_iter().flatten().map(row).collect()
 }
 
-/// A title, and how many rows the node left off.
+/// A title, with the number of rows that the node left off.
 fn titled(title: &str, left_off: &Value) -> String {
     match left_off.as_u64() {
         Some(count) if count > 0 => format!("{title}, {count} more in /metrics"),

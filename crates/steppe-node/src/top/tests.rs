@@ -1,4 +1,4 @@
-//! The screen and the plain text, as they come out.
+//! The output on the screen and as plain text.
 
 use expect_test::expect;
 use ratatui::Terminal;

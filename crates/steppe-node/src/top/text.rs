@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Text without control characters, which could steer a terminal.
+/// Text without control characters, which could control a terminal.
 pub(super) fn printable(text: &str) -> String {
     let shown = |part: char| match part.is_control() {
         true => '\u{fffd}',
@@ -20,7 +20,7 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// Bytes with a unit, three digits or so.
+/// Bytes with a unit, to about three digits.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(super) fn bytes(value: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(fit("10.0.0.1:8080", 12), "10.0.0…:8080");
         assert_eq!(fit("listener [2001:db8::1]:443", 16), "listener [2…:443");
         assert_eq!(fit("10.0.0.1:8080", 7), "1…:8080");
-        // Too narrow for any digit of the host: it is cut like a name.
+        // Too narrow for a digit of the host: the address is cut like a name.
         assert_eq!(fit("10.0.0.1:8080", 6), "10.0.…");
         assert_eq!(fit("unix:/run/steppe/admin.sock", 12), "unix:/run/s…");
         assert_eq!(fit("größe", 3), "gr…");

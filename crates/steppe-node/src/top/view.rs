@@ -10,10 +10,10 @@ use super::text::{bytes, milliseconds, percent, printable, rate, text};
 /// Samples kept: as many as the node's history has.
 const SAMPLES_MAX: usize = 600;
 
-/// The node as it was last, and how to show it.
+/// The last state of the node, and the settings of its display.
 #[derive(Debug)]
 pub(super) struct View {
-    /// Where it is read from.
+    /// The address that it is read from.
     pub(super) admin: String,
     /// The last snapshot; `null` before the first.
     pub(super) node: Value,
@@ -33,7 +33,7 @@ pub(super) struct View {
 /// The part of the node that the screen shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Panel {
-    /// A little of everything.
+    /// An overview.
     Overview,
     Routes,
     Upstreams,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 /// Lines written and lost.
 #[derive(Debug, Default)]
 pub(super) struct LineCounters {
-    /// There is a log, or was one.
+    /// Set once a log was opened.
     pub(super) is_used: AtomicBool,
     pub(super) written: AtomicU64,
     pub(super) dropped: AtomicU64,

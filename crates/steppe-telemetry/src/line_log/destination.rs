@@ -12,7 +12,8 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// This path: standard output where it is that, which could not be opened as a file if it is a socket.
+    /// The destination of a path: standard output if the path leads there, since a socket could not be opened as a
+    /// file.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
         match path == Path::new("/dev/stdout") {

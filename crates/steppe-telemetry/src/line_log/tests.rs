@@ -1,4 +1,4 @@
-//! Which lines are written, which are lost, and how both are counted.
+//! Lines that are written and lines that are lost, and the counts of both.
 
 use std::fs;
 use std::io::Read;
@@ -43,7 +43,7 @@ fn file(name: &str) -> (Folder, PathBuf, LineLog) {
 
 #[test]
 fn every_line_of_every_worker_is_written_in_its_order() {
-    // So few that a worker's buffers hold them all: none may be dropped.
+    // So few lines that a worker's buffers hold them all: none may be dropped.
     const LINES: usize = 10_000;
     let (_folder, path, log) = file("order");
     let threads: Vec<_> = ["a", "b"]
@@ -126,7 +126,7 @@ fn a_reader_that_stands_still_costs_lines_and_not_time() {
     let log = LineLog::open(Destination::File(path), 1).expect("somebody reads it");
     let (budget, lease) = lease();
     let mut writer = log.writer(lease);
-    // More than the pipe and all buffers hold.
+    // More lines than the pipe and all buffers hold.
     let wanted = (LINE_BUFFERS_MAX + 4) * LINE_BUFFER_BYTES / 1024;
     for _ in 0..wanted {
         writer.line(|line| line.put(&[b'x'; 1023]));
@@ -134,7 +134,7 @@ fn a_reader_that_stands_still_costs_lines_and_not_time() {
     assert!(log.dropped() > 0);
     let most = ((LINE_BUFFERS_MAX + 1) * LINE_BUFFER_BYTES) as u64;
     assert!(budget.root().reserved_bytes() <= most);
-    // Now somebody reads on: what was kept arrives, and all of it is accounted for.
+    // The reader goes on: all lines that were kept arrive, and the counts add up.
     let kept = wanted as u64 - log.dropped();
     let mut arrived = vec![0; usize::try_from(kept).expect("some thousands") * 1024];
     writer.flush();
@@ -195,7 +195,7 @@ fn buffers_go_back_when_it_is_quiet() {
     for _ in 0..8 * LINE_BUFFER_BYTES / 1024 {
         writer.line(|line| line.put(&[b'x'; 1023]));
     }
-    // The thread gives buffers back; each flush lets go of those that are too many.
+    // The thread gives buffers back; each flush frees the surplus.
     let most = LINE_BUFFERS_IDLE_MAX * LINE_BUFFER_BYTES;
     for _ in 0..1000 {
         writer.flush();

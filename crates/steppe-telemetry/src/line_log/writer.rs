@@ -13,7 +13,7 @@ use crate::limits::{LINE_BUFFER_BYTES, LINE_BUFFERS_IDLE_MAX, LINE_BUFFERS_MAX, 
 pub struct LineWriter {
     log: LineLog,
     lease: Lease,
-    /// One for each buffer that exists.
+    /// Reservations, one for each buffer that exists.
     pub(super) charges: Vec<Reservation>,
     /// The buffer being filled.
     filling: Option<Vec<u8>>,

@@ -1,8 +1,8 @@
-//! W3C Trace Context: which trace a request belongs to.
+//! W3C Trace Context: the trace that a request belongs to.
 //!
-//! Invariant: what is no `traceparent` to the letter is none at all, and begins a new trace.
-//! Spec: W3C Trace Context (2021-11-23) §3.2, §3.3, §4.3. Left out: the meaning of `tracestate`, which
-//! is passed on as it came where it is one.
+//! Invariant: a value that is not exactly a `traceparent` is ignored, and the request begins a new trace. Spec: W3C
+//! Trace Context (2021-11-23) §3.2, §3.3, §4.3. Left out: the meaning of `tracestate`, which is passed on as it came if
+//! it is one.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -11,26 +11,25 @@ use std::num::{NonZeroU64, NonZeroU128};
 /// Bytes of a `traceparent` of version 00.
 pub const TRACEPARENT_BYTES: usize = 55;
 
-/// Bytes of a `tracestate` that is passed on: §3.3.1.5 asks for 512 at least.
+/// Bytes of a `tracestate` that is passed on: §3.3.1.5 requires at least 512.
 pub const TRACESTATE_BYTES_MAX: usize = 512;
 
 /// Members of a `tracestate` (§3.3.1.1).
 const MEMBERS_MAX: usize = 32;
 
-/// A span's place in its trace, as `traceparent` tells it.
+/// A span's place in its trace, as in `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace that it is part of.
+    /// The trace that the span is part of.
     pub trace: NonZeroU128,
     /// The span itself.
     pub span: NonZeroU64,
-    /// True when the parent samples the trace (the `sampled` flag).
+    /// True if the parent samples the trace (the `sampled` flag).
     pub is_sampled: bool,
 }
 
 impl TraceContext {
-    /// Reads a `traceparent`; `None` where it is none. Of a later version than 00 it reads what
-    /// 00 has (§4.3).
+    /// Reads a `traceparent`; `None` if it is none. A version later than 00 is read by the fields of 00 (§4.3).
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (first, rest) = value.split_at_checked(TRACEPARENT_BYTES)?;
@@ -74,7 +73,7 @@ pub fn is_tracestate(value: &[u8]) -> bool {
         members.filter(|member| !member.is_empty())
     };
     let keys = || members().map(|member| member.split(|&byte| byte == b'=').next());
-    // Of 32 members at most: the comparisons are few.
+    // At most 32 members: the comparisons are few.
     let is_once = |at: usize| {
         let mut before = keys().take(at);
         let key = keys().nth(at);
@@ -84,7 +83,7 @@ pub fn is_tracestate(value: &[u8]) -> bool {
     count <= MEMBERS_MAX && members().all(is_member) && (0..count).all(is_once)
 }
 
-/// Without optional white space (RFC 9110 §5.6.3) around it.
+/// The member without optional white space (RFC 9110 §5.6.3) around it.
 fn trimmed(mut member: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = member {
         member = rest;
@@ -92,7 +91,7 @@ fn trimmed(mut member: &[u8]) -> &[u8] {
     member
 }
 
-/// `key=value` (§3.3.1.3).
+/// True for `key=value` (§3.3.1.3).
 fn is_member(member: &[u8]) -> bool {
     let Some(at) = member.iter().position(|&byte| byte == b'=') else {
         return false;
@@ -105,7 +104,7 @@ fn is_in_value(byte: u8) -> bool {
     (b' '..=b'~').contains(&byte) && !matches!(byte, b',' | b'=')
 }
 
-/// A name, or a tenant's name and a system's with an @ between them.
+/// True for a name, or a tenant's name and a system's with an @ between them.
 fn is_key(key: &[u8]) -> bool {
     let is_name = |name: &[u8], len: usize, may_begin: fn(&u8) -> bool| {
         let is_inner = |&byte: &u8| {
@@ -164,7 +163,7 @@ impl Default for Ids {
 }
 
 impl Ids {
-    /// A new trace, with a first span in it that nobody keeps.
+    /// A new trace, with a first span in it that is not recorded.
     #[must_use]
     pub fn trace(&self) -> TraceContext {
         let [upper, lower] = self.masks.map(|mask| u128::from(self.next() ^ mask));

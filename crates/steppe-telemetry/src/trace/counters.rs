@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 #[derive(Debug, Default)]
 pub(super) struct TraceCounters {
-    /// There is a tracer, or was one.
+    /// Set once a tracer was started.
     pub(super) is_used: AtomicBool,
     pub(super) exported: AtomicU64,
-    /// There was no room for them, or no memory.
+    /// Spans for which there was no room, or no memory.
     pub(super) overflowed: AtomicU64,
-    /// No collector took them.
+    /// Spans that no collector took.
     pub(super) failed: AtomicU64,
-    /// The collector took their batch, and not them.
+    /// Spans that the collector rejected in a batch that it took.
     pub(super) rejected: AtomicU64,
-    /// Set at shutdown: nothing is sent again.
+    /// Set at shutdown: no batch is sent again.
     pub(super) is_ending: AtomicBool,
 }

@@ -1,26 +1,26 @@
-//! The way to a collector.
+//! The interface to a collector.
 
 /// Gives batches to a collector. It is called on the tracer's thread, where it may block.
 pub trait Export: Send {
     /// Gives a batch, which is an `ExportTraceServiceRequest` in JSON.
     ///
     /// # Errors
-    /// Why it was not taken.
+    /// The reason why it was not taken.
     fn export(&mut self, batch: &[u8]) -> Result<Taken, BatchRefused>;
 }
 
 /// A batch was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// Spans of it that were not, for which sending again is of no use.
+    /// Spans of it that were rejected: sending them again is of no use.
     pub rejected: u64,
 }
 
 /// A batch was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchRefused {
-    /// Sending it again may be of use.
+    /// True if sending it again may be of use.
     pub may_be_sent_again: bool,
-    /// For people.
+    /// The reason, for a log.
     pub why: String,
 }

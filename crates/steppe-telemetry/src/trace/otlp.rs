@@ -14,7 +14,7 @@ use super::span::{Span, Value};
 const SERVER: u8 = 2;
 /// `STATUS_CODE_ERROR`.
 const ERROR: u8 = 2;
-/// The semantic conventions that attributes are named by.
+/// The semantic conventions that define the attributes' names.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.27.0";
 
 /// An `ExportTraceServiceRequest`.
@@ -126,7 +126,7 @@ impl Serialize for Spans<'_> {
     }
 }
 
-/// A span, with what its times are told by.
+/// A span, with the anchor that converts its times.
 struct TimedSpan<'a> {
     span: &'a Span,
     anchor: Anchor,

@@ -10,19 +10,19 @@ use crate::limits::{SPAN_ATTRIBUTES_MAX, SPAN_TEXT_BYTES_MAX, SPAN_TEXTS_BYTES_M
 pub struct Span {
     /// The trace's id and the span's own.
     pub context: TraceContext,
-    /// The span that it is part of; `None`: the trace begins with it.
+    /// The span that it is part of; `None`: the first span of its trace.
     pub parent: Option<TraceContext>,
     /// The `tracestate` list of other vendors.
     pub(super) state: String,
     pub(super) name: String,
-    /// When it began.
+    /// Time of its begin.
     pub began_at: Instant,
-    /// When it ended.
+    /// Time of its end.
     pub ended_at: Instant,
     /// True for a failure of the node or of its upstream.
     pub is_error: bool,
     pub(super) attributes: Vec<(&'static str, Value)>,
-    /// Bytes of texts that there is room for.
+    /// Room left for texts, in bytes.
     pub(super) text_bytes_left: usize,
 }
 
@@ -49,12 +49,12 @@ impl Span {
         }
     }
 
-    /// Says what it is, such as `GET api`.
+    /// Sets the name of the operation, such as `GET api`.
     pub fn set_name(&mut self, name: &str) {
         self.name = self.kept(name.as_bytes());
     }
 
-    /// Says what others keep of the trace; a list that has no room is left out whole.
+    /// Sets the `tracestate` of other vendors; a list that has no room is left out whole.
     pub fn set_state(&mut self, state: &str) {
         if state.len() <= TRACESTATE_BYTES_MAX.min(self.text_bytes_left) {
             self.text_bytes_left -= state.len();
@@ -62,7 +62,7 @@ impl Span {
         }
     }
 
-    /// Adds a text, of which no more is kept than a span has room for.
+    /// Adds a text, cut to the room that the span has left.
     pub fn text(&mut self, name: &'static str, value: &[u8]) {
         let value = self.kept(value);
         self.put(name, Value::Text(value));
@@ -73,7 +73,7 @@ impl Span {
         self.put(name, Value::Number(value));
     }
 
-    /// As much of a text as there is room for; bytes that are no UTF-8 are replaced.
+    /// The part of a text that there is room for; bytes that are no UTF-8 are replaced.
     fn kept(&mut self, text: &[u8]) -> String {
         let room = SPAN_TEXT_BYTES_MAX.min(self.text_bytes_left);
         let mut kept = String::from_utf8_lossy(&text[..text.len().min(room)]).into_owned();

@@ -14,7 +14,7 @@ const SETTINGS: TraceSettings = TraceSettings {
     version: "1.2.3",
 };
 
-/// A collector that says what it was given, and answers as it is told.
+/// A collector that passes its batches to the test, and answers as the test says.
 struct Fake {
     batches: SyncSender<Value>,
     answers: Receiver<Result<Taken, BatchRefused>>,
@@ -90,7 +90,7 @@ fn a_batch_is_what_the_protocol_says() {
     let [began, ended] = ["startTimeUnixNano", "endTimeUnixNano"].map(time);
     let lasted = ended.expect("a number") - began.clone().expect("a number");
     assert_eq!(lasted, 1_500_000);
-    // Not before 2020: it is the time of day.
+    // Not before 2020: the time is that of the system clock.
     assert!(began.expect("a number") > 1_577_836_800_000_000_000);
     let expected = json!({
         "traceId": format!("{:032x}", context.trace),
@@ -145,7 +145,7 @@ fn nothing_is_sent_again_when_the_node_ends() {
     let closing = Arc::clone(&tracer);
     let closing = std::thread::spawn(move || closing.close(Duration::from_secs(30)));
     batches.recv().expect("a batch");
-    // Set before the batch's answer, which is what the thread waits for.
+    // Set before the batch's answer, for which the thread waits.
     while !tracer.counts.is_ending.load(Ordering::Relaxed) {
         std::thread::yield_now();
     }

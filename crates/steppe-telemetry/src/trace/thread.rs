@@ -1,7 +1,7 @@
 //! The thread that gives spans to the collector, a batch at a time.
 //!
-//! Invariant: at most one batch is held beside the queue. A collector that does not answer is asked again
-//! after longer and longer pauses, while the queue fills; then the batch is dropped.
+//! Invariant: at most one batch is held besides the queue. A collector that does not answer is asked again after longer
+//! and longer pauses, while the queue fills; then the batch is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub(super) struct Exporter {
     counts: Arc<TraceCounters>,
     export: Box<dyn Export>,
     batch: Vec<Span>,
-    /// The last batch was refused, and that was said.
+    /// Set while the last batch was refused, and that was logged.
     is_failing: bool,
 }
 
@@ -57,7 +57,7 @@ impl Exporter {
         }
     }
 
-    /// Takes what comes soon; says whether nothing comes any more.
+    /// Fills the batch with the spans of a short time; returns true once no more can come.
     fn fill(&mut self, messages: &Receiver<Message>) -> bool {
         let ends_at = Instant::now() + SPAN_BATCH_WAIT;
         while self.batch.len() < SPANS_IN_BATCH_MAX {
@@ -85,7 +85,7 @@ impl Exporter {
             }
             Err(BatchRefused { why, .. }) => {
                 add(&self.counts.failed, spans);
-                // Once, until it is mended: the counts say the rest.
+                // Logged once, until a batch succeeds: the counts show the rest.
                 if !std::mem::replace(&mut self.is_failing, true) {
                     tracing::warn!(%why, spans, "cannot export spans to the collector");
                 }
@@ -110,7 +110,7 @@ impl Exporter {
         }
     }
 
-    /// Waits; `false` where the node ends meanwhile.
+    /// Waits; `false` if the node ends meanwhile.
     fn pause(&self, pause: Duration) -> bool {
         const STEP: Duration = Duration::from_millis(50);
         let ends_at = Instant::now() + pause;

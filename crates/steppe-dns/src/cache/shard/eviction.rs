@@ -1,4 +1,4 @@
-//! Who leaves a ring to make room, and who moves on.
+//! Eviction of entries from rings, and moves of the entries that stay.
 
 use super::{MAIN, PROBATION, Shard};
 use crate::cache::entry::{self, Facts};
@@ -7,7 +7,8 @@ use crate::cache::lookup::ServePolicy;
 use crate::cache::ring::{LIVE, Popped};
 
 impl Shard {
-    /// Room for an entry that is at most half as large as the ring.
+    /// Reserves room in a ring for an entry that is at most half as large, and returns its offset. Entries at
+    /// the ring's end are evicted or moved until there is room.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn room(
         &mut self,
@@ -28,7 +29,7 @@ impl Shard {
         }
     }
 
-    /// Decides about an entry that has come to the end of its ring.
+    /// Evicts an entry that has come to the end of its ring, or moves it on.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn retire(
         &mut self,
@@ -60,7 +61,7 @@ impl Shard {
         self.stats.entries -= 1;
     }
 
-    /// Moves an entry from probation to main if it was asked for twice, or main has room anyway.
+    /// Moves an entry from probation to main if it has two hits, or main has free room.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn promote(
         &mut self,
@@ -85,7 +86,7 @@ impl Shard {
         Some(Position::new(MAIN, to))
     }
 
-    /// Puts an entry to the back of its ring, which it was asked for.
+    /// Moves an entry to the back of its ring, which uses up one hit; `None` if it has none.
     fn reinsert(&mut self, ring: usize, popped: Popped) -> Option<Position> {
         let memory = self.rings[ring].memory_mut();
         if !entry::uncount_hit(memory, popped.at) {

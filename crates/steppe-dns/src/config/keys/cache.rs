@@ -15,7 +15,7 @@ use steppe_mem::limits::BUDGET_BYTES_MAX;
 use crate::config::{Cache, ServeStale, Stale};
 use crate::limits::{CACHE_SHARD_BYTES_MIN, STALE_SECONDS_MAX};
 
-/// A time that records are kept. RFC 2181 §8 has 31 bits of seconds, which nobody means.
+/// A time that records are kept, up to a week: the 31 bits of seconds of RFC 2181 §8 are more than anyone needs.
 pub(super) const fn ttl() -> Type<Duration> {
     duration(Duration::ZERO, Duration::from_secs(7 * 24 * 60 * 60))
 }

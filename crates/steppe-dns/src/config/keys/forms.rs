@@ -104,7 +104,7 @@ pub(super) static SUBNET_PREFIXES: Form<ClientSubnet> =
     })
     .pattern("^[0-9]+/[0-9]+$");
 
-/// `what`, with an article, is in its message.
+/// Parses a text. The message of a refusal has `what`, with an article, as the expected form.
 fn parsed<T: FromStr<Err: Display>>(text: &str, what: &str) -> Read<T> {
     text.parse().map_err(|error: T::Err| {
         Refusal::new(format!("`{}` is not {what}", shown(text))).help(error.to_string())
@@ -163,7 +163,7 @@ fn domain_name(text: &str) -> Read<Name> {
 /// `AAAA`, `TYPE65`.
 ///
 /// # Errors
-/// When it is no type's name in capitals, and no number of one.
+/// The text is neither the name of a type in capitals, nor `TYPE` and a number.
 pub fn record_type(text: &str) -> Read<Rtype> {
     Rtype::named(text).ok_or_else(|| {
         let upper = text.to_ascii_uppercase();

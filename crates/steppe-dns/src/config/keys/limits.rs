@@ -1,4 +1,4 @@
-//! Keys of what clients and servers may make grow.
+//! Keys of limits on clients and servers.
 
 use std::num::NonZeroU32;
 
@@ -11,7 +11,7 @@ use steppe_config::typed::Fields;
 use crate::config::{Limits, Rebinding};
 use crate::limits::CNAME_CHAIN_MAX;
 
-/// The most queries a second that a limit lets pass: a bucket counts in microseconds, and ten are still exact.
+/// The highest limit in queries a second: ten microseconds for each query, which buckets still count exactly.
 pub(super) const PER_SECOND_MAX: u64 = 100_000;
 
 /// `[dns.limits]`.

@@ -105,12 +105,12 @@ pub(super) fn build(entry: &Named) -> Option<List> {
     })
 }
 
-/// Each URL has a file of its own, whatever the order.
+/// The fetched files of a list. The name of a file has the hash of its URL, so their order may change.
 fn fetched(name: &str, list: &Fields) -> Option<Vec<FetchedFile>> {
     let urls = list.get(&URLS)?.unwrap_or_default();
     let store = list.get(&STORE)?;
     let files = urls.into_iter().map(|url| {
-        // The same over restarts: any key does, as long as it stays.
+        // The hash has to be the same over restarts, so its key is fixed.
         let hash = SipHash13::of(&SipKey([0, 0]), url.as_bytes());
         let file = store.as_ref()?.join(format!("{name}-{hash:016x}.txt"));
         Some(FetchedFile { url, file })
@@ -118,8 +118,8 @@ fn fetched(name: &str, list: &Fields) -> Option<Vec<FetchedFile>> {
     files.collect()
 }
 
-/// Finds the mistakes of what several keys say: fetched lists are kept somewhere, and a list without URLs has nothing
-/// to fetch.
+/// Finds the mistakes in combinations of keys: URLs without a folder for fetched lists, and keys of fetching without
+/// URLs.
 pub(super) fn check(list: &Fields, mistakes: &mut Mistakes) {
     if let Some(urls) = list.place_of(&URLS) {
         if list.place_of(&STORE).is_none() {

@@ -104,8 +104,8 @@ pub(super) fn build(listener: &Fields) -> Option<Listener> {
     })
 }
 
-/// Finds the mistakes of what several keys say: one protocol on a TCP socket, TLS where it is used, a PROXY header
-/// on connections alone.
+/// Finds the mistakes in combinations of keys: two protocols on a TCP socket, TLS that is missing or unused, a PROXY
+/// header on datagrams.
 pub(super) fn check(listener: &Fields, mistakes: &mut Mistakes) {
     no_unix_socket(listener, mistakes);
     let of = |protocols: &'static [Protocol]| {

@@ -1,4 +1,4 @@
-//! The name servers that resolv.conf(5) names, as glibc reads them.
+//! The name servers of a resolv.conf(5), as glibc reads it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::{fs, io};
 
 use crate::config::{Server, Transport};
 
-/// glibc's `MAXNS`: those after it are not asked.
+/// glibc's `MAXNS`: further servers are not asked.
 const SERVERS_MAX: usize = 3;
 const PORT: u16 = 53;
 
-/// The name servers of a file, of those that are not this forwarder itself.
+/// The name servers of a file, except this forwarder's own listeners.
 ///
-/// A host without such a file, or with none in it, is meant to run a resolver of its own (resolv.conf(5)).
+/// If the file is missing or names none, the server is that of the local host (resolv.conf(5)).
 pub(super) fn servers(path: &Path, is_own: impl Fn(SocketAddr) -> bool) -> Vec<Server> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {

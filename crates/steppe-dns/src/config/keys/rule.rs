@@ -261,7 +261,7 @@ static ZONE: Key<Zone> = key(
 )
 .or(Absent::Text("local"));
 
-/// Keys of actions, each with what a rule does by it.
+/// Keys of actions, each with its verb for messages.
 static ACTIONS: [(&Spec, &str); 4] = [
     (&FORWARD.spec, "forwards"),
     (&BLOCK.spec, "blocks"),
@@ -351,7 +351,7 @@ fn rate(rate: &Fields) -> Option<RuleRate> {
     })
 }
 
-/// Finds the mistakes of rules: what one says, what they name, and what all of them say together.
+/// Finds the mistakes of rules: in one rule, in the lists and upstreams that it names, and in all rules together.
 pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
     too_many(dns, (&LISTS, LISTS_MAX.into()), mistakes);
     too_many(dns, (&RULE, RULES_PER_PROGRAM_MAX), mistakes);
@@ -386,9 +386,9 @@ fn too_many(dns: &Fields, (of, most): (&'static PlaceKey, usize), mistakes: &mut
     }
 }
 
-/// Rules that have settings alone leave what becomes of queries to others.
+/// Finds that no rule has an action: rules with settings alone decide about no query.
 fn nothing_done(dns: &Fields, mistakes: &mut Mistakes) {
-    // One that has no key of either kind is told of by itself, and one that was mistyped may be an action.
+    // A rule without a key of either kind has a mistake of its own, and one with a mistyped value may have an action.
     let has_settings_alone = |rule: &Fields| {
         let is_given = |key: &&'static Spec| rule.given(key).is_some();
         let mut actions = ACTIONS.iter().map(|(key, _)| key);
@@ -404,7 +404,7 @@ fn nothing_done(dns: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// A rule has one action.
+/// Finds a rule with more than one action.
 fn one_action(rule: &Fields, mistakes: &mut Mistakes) {
     let given = ACTIONS.iter();
     let mut given = given.filter_map(|(key, what)| Some((rule.value(key)?, *what)));
@@ -418,7 +418,7 @@ fn one_action(rule: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// Regular expressions can be read together; one by one is up to their form.
+/// Finds regular expressions that can't be compiled together; their form checks each by itself.
 fn patterns(rule: &Fields, mistakes: &mut Mistakes) {
     if let (Some(span), Some(Some(texts))) = (rule.place_of(&NAME_REGEX), rule.get(&NAME_REGEX))
         && texts.len() > 1
@@ -429,7 +429,7 @@ fn patterns(rule: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// An upstream or a list that a rule names is there.
+/// Finds an upstream or a list that a rule names and that is not defined.
 fn refers_to(dns: &Fields, (of, node): (&'static PlaceKey, &Node), mistakes: &mut Mistakes) {
     let Some(name) = node.typed.value::<String>() else {
         return;
@@ -448,7 +448,7 @@ fn refers_to(dns: &Fields, (of, node): (&'static PlaceKey, &Node), mistakes: &mu
     mistakes.push(mistake.help(help));
 }
 
-/// A response that is made here is not kept.
+/// Finds a rule with `cache` whose responses are made by the forwarder, and so never cached.
 fn cached_here(rule: &Fields, mistakes: &mut Mistakes) {
     let mut here = [&BLOCK.spec, &RECORDS.spec].into_iter();
     let here = here.find_map(|key| Some((key.name, rule.given(key)?)));
@@ -459,7 +459,7 @@ fn cached_here(rule: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// A line has a log to stand in, and a tag is one word of it.
+/// Finds a tag of more than one word, and a rule with `log` where there is no query log.
 fn line(dns: &Fields, rule: &Fields, mistakes: &mut Mistakes) {
     let Some(node) = rule.value(&LOG.spec) else {
         return;
@@ -478,7 +478,7 @@ fn line(dns: &Fields, rule: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// A log that has lines of rules needs a rule that has some.
+/// Finds a query log for the lines of rules where no rule has any.
 fn nothing_to_log(dns: &Fields, mistakes: &mut Mistakes) {
     let queries = dns.within(&LOGS).and_then(|log| log.within(&QUERIES));
     let Some(queries) = queries.filter(|it| it.get(&WHICH) == Some(LoggedQueries::OfRules)) else {
@@ -494,13 +494,13 @@ fn nothing_to_log(dns: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// Responses under different policies are kept apart.
+/// Finds too many views of the cache: responses under different policies are kept apart.
 fn views(dns: &Fields, mistakes: &mut Mistakes) {
     let policies: Vec<Span> = rules(dns)
         .filter_map(|rule| rule.place_of(&CACHE))
         .collect();
     let upstreams = dns.entries(&UPSTREAM).len();
-    // Rules that say the same share a view; whoever has this many says it in one rule.
+    // Rules with equal policies share a view, but are counted apart here: one rule can replace them.
     let views = upstreams * (1 + policies.len());
     if let (true, Some(span)) = (views > VIEWS_MAX, policies.last()) {
         let message = format!(

@@ -204,7 +204,8 @@ static PINS: Key<Vec<[u8; 32]>> = key(
 )
 .or(Absent::Texts(&[]));
 
-/// `listeners`: where the forwarder itself answers.
+/// The upstream that a table describes. Servers of `resolv_conf` that are among `listeners`, the forwarder's own, are
+/// left out.
 pub(super) fn build(entry: &Named, listeners: &[Listener]) -> Option<Upstream> {
     let upstream = entry.value.fields()?;
     let mut servers = upstream.get(&SERVERS)?.unwrap_or_default();
@@ -251,8 +252,8 @@ fn trust(tls: &Fields) -> Option<Trust> {
     })
 }
 
-/// Finds the mistakes of what several keys say: too many servers, keys of servers that there are none of, a name
-/// whose address no server is asked for.
+/// Finds the mistakes in combinations of keys: too many servers, keys that apply to none of the servers, a host name
+/// without a resolver for its address.
 pub(super) fn check(upstream: &Fields, mistakes: &mut Mistakes) {
     let Some(node) = upstream.value(&SERVERS.spec) else {
         return;

@@ -26,7 +26,7 @@ pub(super) enum Optional {
 /// Files that were read, apart from their rules.
 pub(super) struct Loading {
     pub(super) charge: Charge,
-    /// By list.
+    /// Counts by list.
     pub(super) facts: Vec<ListFacts>,
     pub(super) left_out: Vec<LeftOut>,
 }
@@ -62,7 +62,7 @@ pub(super) fn load(
         facts: vec![ListFacts::default(); config.len()],
         left_out: Vec::new(),
     };
-    // Those that have to fit come first.
+    // Files that have to fit come first.
     for (number, list) in config.iter().enumerate() {
         for file in &list.files {
             loading.file(&mut builder, (number, list), file)?;
@@ -99,7 +99,7 @@ pub(super) fn load(
 }
 
 impl Loading {
-    /// Reads a fetched file that may be missing or of no use: what it brought is removed then.
+    /// Reads a fetched file that may be missing or unusable: its rules are removed then.
     fn optional(&mut self, builder: &mut Builder, of: Numbered<'_>, fetched: &FetchedFile) {
         let (before, facts) = (builder.mark(), self.facts[of.0]);
         let Err(error) = self.fetched(builder, of, &fetched.file) else {
@@ -181,7 +181,7 @@ impl Loading {
         let read = open(path)
             .map_err(Stopped::Read)
             .and_then(|file| for_each_line(file, &mut line))
-            // Here, so that the file is at fault that takes the last of the budget.
+            // Charged after each file, so that the error is that of the file that exceeds the budget.
             .and_then(|()| charge.cover(needed(builder)).map_err(Stopped::Budget));
         let file = path.to_path_buf();
         read.map_err(|stopped| match stopped {

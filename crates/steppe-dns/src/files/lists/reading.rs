@@ -21,7 +21,7 @@ pub(crate) struct ListFacts {
 /// A fetched file of a list that is not in force, and why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LeftOut {
-    /// Of the configuration's lists.
+    /// Index of the list in the configuration.
     pub(crate) list: usize,
     pub(crate) file: PathBuf,
     pub(crate) why: WhyLeftOut,
@@ -32,7 +32,7 @@ pub(crate) struct LeftOut {
 pub enum WhyLeftOut {
     /// There is no file yet.
     NotFetched,
-    /// It can't be read, or has no rule that an index can have.
+    /// The file can't be read, has no rule, or does not fit in the index.
     Unusable,
     /// The memory budget has no room for it.
     NoMemory,
@@ -43,13 +43,13 @@ pub enum WhyLeftOut {
 pub(crate) struct Reading<'a> {
     pub(crate) key: SipKey,
     pub(crate) lease: &'a Lease,
-    /// Fetched files that are in force, and stay so: one that can't be used fails the whole.
+    /// Fetched files that are in force, and stay so: if one can't be used, the whole reading fails.
     pub(crate) kept: &'a [PathBuf],
-    /// A fetched file that is about to take its place.
+    /// A fetched file that is about to replace the stored one.
     pub(crate) draft: Option<&'a Draft>,
 }
 
-/// A fetched file that stands beside its place.
+/// A fetched file, stored beside the `place` that it is about to take.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) file: PathBuf,
@@ -57,17 +57,17 @@ pub(crate) struct Draft {
 }
 
 impl Reading<'_> {
-    /// Where the contents of a file are for now.
+    /// The path to read a file from: that of the draft, if the draft is about to replace it.
     pub(super) fn at(&self, place: &Path) -> PathBuf {
         let draft = self.draft.filter(|draft| draft.place == place);
         draft.map_or(place, |draft| &draft.file).to_path_buf()
     }
 
-    /// True where nothing comes into force without this fetched file.
+    /// True if nothing comes into force without this fetched file.
     pub(super) fn needs(&self, list: &List, place: &Path) -> bool {
         let is_draft = self.draft.is_some_and(|draft| draft.place == place);
         let is_kept = self.kept.iter().any(|kept| kept == place);
-        // One that is not there is to be fetched.
+        // A missing file is going to be fetched.
         is_draft || (list.required || is_kept) && place.exists()
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn reset(stream: u32, code: ErrorCode) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &code.0.to_be_bytes())
 }
 
-/// RFC 7541 §6.2.2: a literal with a new name.
+/// A field line as a literal with a new name. RFC 7541 §6.2.2.
 pub(super) fn line(name: &str, value: &str) -> Vec<u8> {
     let string = |text: &str| {
         let bytes = text.len();
@@ -92,7 +92,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Its settings have not come.
+    /// A peer whose settings have not come.
     pub(super) fn unknown() -> Self {
         let (budget, now) = (Budget::new(4 << 20), Instant::now());
         let target = Target::new("dns.test".into(), "/dns-query".into());
@@ -112,7 +112,7 @@ impl Peer {
         peer
     }
 
-    /// It has announced nothing in particular.
+    /// A peer whose settings have come, without any value.
     pub(super) fn new() -> Self {
         let mut peer = Self::unknown();
         assert_eq!(peer.receive(&[frame(SETTINGS, 0, 0, &[])]), "");

@@ -90,7 +90,7 @@ fn streams_are_bounded_where_the_server_sets_no_limit() {
     assert_eq!(all, usize::from(ATTEMPTS_PER_SOCKET_MAX));
 }
 
-/// A limit that was not known yet is no fault of the query; one that is known is not asked for twice.
+/// A query beyond a limit that was not known yet may be sent again; one that is refused within a known limit may not.
 #[test]
 fn a_refused_stream_is_sent_again_if_its_limit_was_unknown() {
     let mut peer = Peer::unknown();

@@ -18,7 +18,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts what `command` makes of a folder and an address, and waits until it listens.
+    /// Starts the command that `command` returns for a folder and an address, and waits until it
+    /// listens.
     pub fn start(name: &str, command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
         let port = Port::free();
         let address = port.address();
@@ -38,12 +39,12 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Expects that it runs, and has the library in it.
+    /// Expects that the server runs, and has loaded the library.
     #[track_caller]
     pub fn has_library(&mut self) {
         assert!(self.process.is_running(), "{}", self.process.said());
@@ -58,7 +59,7 @@ impl Server {
 pub struct Nginx(Server);
 
 impl Nginx {
-    /// Starts it with a page of 20 KB that it compresses.
+    /// Starts nginx with a page of 20 KB that it compresses.
     pub fn start() -> Self {
         Self(Server::start("malloc-nginx", |folder, address| {
             let page = "a page of some words, ".repeat(1000);
@@ -84,19 +85,19 @@ impl Nginx {
         }))
     }
 
-    /// A URL on it.
+    /// A URL of the server.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.0.address())
     }
 
-    /// Expects that it runs, and has the library in it.
+    /// Expects that nginx runs, and has loaded the library.
     #[track_caller]
     pub fn has_library(mut self) {
         self.0.has_library();
     }
 }
 
-/// Where a server is that a user's path may not have.
+/// The path of a server, which a user's `PATH` may not have.
 pub fn program(name: &str) -> String {
     let path = format!("/usr/sbin/{name}");
     if Path::new(&path).exists() {

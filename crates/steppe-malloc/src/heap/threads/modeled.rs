@@ -11,20 +11,20 @@ use crate::sync::modeled::explore;
 /// Heaps of earlier runs of a model: they are never unmapped, so they are used again.
 static KEPT: Mutex<Option<&'static Heap>> = Mutex::new(None);
 
-/// The heaps of one run. What a thread may do with the heap that came first stands in a cell.
+/// The heaps of one run. The right to use the first heap is modeled by a cell.
 struct Shared {
     heaps: Heaps,
     first: &'static Heap,
     cell: UnsafeCell<u32>,
 }
 
-// SAFETY: the heaps' cells are under their lock, the other one loom checks.
+// SAFETY: the heaps' cells are under their lock; loom checks the other one.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// With one heap that has no thread.
+    /// One heap that has no thread.
     fn new() -> Arc<Self> {
         let heaps = Heaps {
             lock: Lock::modeled(),
@@ -51,7 +51,7 @@ impl Shared {
         let is_first = ptr::eq(heap, self.first);
         if is_first {
             self.cell.with_mut(|count| {
-                // SAFETY: whoever has the heap has this; loom checks.
+                // SAFETY: the thread that has the heap has this cell; loom checks.
                 unsafe { *count += 1 };
             });
         }

@@ -1,11 +1,11 @@
-//! One cache in reports.
+//! The row of one cache in reports.
 
 use serde_json::{Map, Value, json};
 use steppe_http::cache::CacheReport;
 
 use crate::admin::rate::share;
 
-/// The hit ratio is `null` without requests that the cache could have answered.
+/// The row in JSON. The hit ratio is `null` without requests that the cache could have answered.
 pub(in crate::admin) fn to_json(report: &CacheReport) -> Value {
     let lookups = report.lookups();
     let requests = report.requests.iter();

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use steppe_telemetry::recent;
 
-/// Ten minutes of seconds.
+/// Samples of ten minutes.
 const SAMPLES_MAX: usize = 600;
 
-/// Bytes of the ring, however full it is.
+/// Bytes of the ring, filled or not.
 const BYTES: usize = SAMPLES_MAX * size_of::<Sample>();
 
 /// Bytes that admin has of the budget from the start on: the ring, and the last errors.
@@ -14,16 +14,16 @@ pub const FIXED_BYTES: usize = BYTES + recent::BYTES_MAX;
 
 const _: () = assert!(size_of::<Sample>() <= 40);
 
-/// One second of the node.
+/// A sample of one second of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Sample {
-    /// When it ended, in milliseconds since the Unix epoch.
+    /// End of the second, in milliseconds since the Unix epoch.
     pub at_ms: u64,
     pub rss_bytes: u64,
-    /// Reserved of the whole budget.
+    /// Bytes reserved of the whole budget.
     pub reserved_bytes: u64,
     pub requests_per_second: f32,
-    /// Percentiles of the requests that ended, in milliseconds; 0 where none did.
+    /// Percentiles of the requests that ended, in milliseconds; 0 if none did.
     pub p50_ms: f32,
     pub p99_ms: f32,
     /// Responses with a status of 5xx.
@@ -31,7 +31,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// A percentile for JSON: `null` where no request ended.
+    /// A percentile for JSON: `null` if no request ended.
     pub(super) fn milliseconds(value: f32) -> Value {
         match value > 0.0 {
             true => json!(rounded(value)),
@@ -52,16 +52,16 @@ impl Sample {
     }
 }
 
-/// With three digits after the point: more would be noise, and most of the text.
+/// The value with three digits after the point: more would be noise, and most of the text.
 pub(super) fn rounded(value: f32) -> f64 {
     (f64::from(value) * 1e3).round() / 1e3
 }
 
-/// The ring.
+/// The ring of samples.
 #[derive(Debug)]
 pub(super) struct History {
     samples: Box<[Sample]>,
-    /// Where the next goes: the oldest, once the ring is full.
+    /// Index of the next sample: that of the oldest, once the ring is full.
     next: usize,
     count: usize,
 }
@@ -83,7 +83,7 @@ impl History {
         self.count = (self.count + 1).min(SAMPLES_MAX);
     }
 
-    /// The newest.
+    /// The newest sample.
     pub(super) fn last(&self) -> Sample {
         self.samples[(self.next + SAMPLES_MAX - 1) % SAMPLES_MAX]
     }

@@ -16,7 +16,7 @@ use crate::admin::rate::{per_second, share};
 #[derive(Debug)]
 pub(super) struct LastMinute {
     routes: Window<{ responses::KINDS }>,
-    /// By cache filter: requests from the store, and requests of the upstream.
+    /// Requests by cache filter: from the store, and of the upstream.
     caches: Window<2>,
 }
 
@@ -45,7 +45,7 @@ impl LastMinute {
         responses::report(&http.responses(), &self.routes, Instant::now())
     }
 
-    /// The caches as `/cache` has them, with their hit ratio of the last minute.
+    /// The caches as in `/cache`, with their hit ratio of the last minute.
     #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
     pub(super) fn caches(&self, caches: &Caches) -> Value {
         let seconds = self.caches.length(Instant::now());

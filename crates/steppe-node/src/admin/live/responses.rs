@@ -15,7 +15,7 @@ use steppe_http::metrics::{ByClass, RouteResponses};
 use super::window::{Name, Window};
 use crate::admin::rate::{per_second, share};
 
-/// Rows of one table in an event: the size of an event has a bound, whatever the configuration.
+/// Rows of one table in an event: the size of an event is bounded in any configuration.
 pub(super) const ROWS_MAX: usize = 50;
 
 /// Responses, and those of two status classes.
@@ -29,16 +29,16 @@ struct Counts {
 /// Responses of one route, by origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Origins {
-    /// From the upstream.
+    /// Responses of the upstream.
     forwarded: Counts,
-    /// From the gateway itself.
+    /// Responses of the gateway itself.
     local: Counts,
 }
 
 /// Kinds of counts that a window keeps for a route.
 pub(super) const KINDS: usize = 6;
 
-/// One row: totals, and what they grew by in the last minute.
+/// A row of a table: totals, and their growth in the last minute.
 #[derive(Debug, Clone)]
 struct Row<'a> {
     name: &'a str,
@@ -134,7 +134,7 @@ fn upstreams<'a>(routes: &[Row<'a>]) -> Vec<Row<'a>> {
     upstreams
 }
 
-/// The rows to show, and how many are left off.
+/// The rows to show, and the number left off.
 fn table(mut rows: Vec<Row<'_>>, to_json: impl Fn(&Row<'_>) -> Value) -> (Vec<Value>, usize) {
     rows.sort_by_key(|row| {
         let counts = row.recent.unwrap_or(row.total).sum();
@@ -190,8 +190,8 @@ impl Origins {
         }
     }
 
-    /// The error rate has the gateway's 5xx on both sides: an upstream that accepts no connection
-    /// has no responses of its own.
+    /// The row of an upstream. The error rate has the gateway's 5xx in numerator and denominator:
+    /// an upstream that accepts no connection has no responses of its own.
     fn of_upstream(self, per_second: impl Fn(u64) -> f64) -> Value {
         let failures = self.local.server_errors;
         let errors = self.forwarded.server_errors + failures;

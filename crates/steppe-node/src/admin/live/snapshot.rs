@@ -13,7 +13,7 @@ use super::last_minute::LastMinute;
 use crate::admin::{Content, upstreams};
 use crate::{allocator, cli, memory};
 
-/// Makes rates of counts, from one sample to the next.
+/// Converts counts to rates, from one sample to the next.
 #[derive(Debug)]
 pub(super) struct Meter {
     at: Instant,
@@ -40,7 +40,7 @@ impl Meter {
         self.at
     }
 
-    /// The time since the last sample.
+    /// Takes a sample of the time since the last one.
     pub(super) fn sample(&mut self, content: &Content) -> Sample {
         let now = Self::start(content);
         let elapsed = now.at.duration_since(self.at).as_secs_f64();
@@ -66,7 +66,7 @@ impl Meter {
 
 #[expect(clippy::cast_precision_loss, reason = "a second's count is below 2^53")]
 fn rate(count: u64, seconds: f64) -> f32 {
-    // The first tick comes at once, and a rate over no time is none.
+    // The first tick comes at once, and a rate over no time is undefined.
     match seconds > 0.01 {
         true => as_f32(count as f64 / seconds),
         false => 0.0,
@@ -129,7 +129,7 @@ pub(super) fn snapshot(
     })
 }
 
-/// `null` if the allocator has no figures.
+/// The allocator's figures; `null` if it has none.
 fn allocator() -> Value {
     allocator::figures().map_or(Value::Null, |figures| {
         json!({
@@ -152,7 +152,7 @@ fn pooled() -> Value {
     })
 }
 
-/// The newest first, as people read them.
+/// The recent events, the newest first.
 fn recent(recent: &Recent) -> Vec<Value> {
     let event = |event: &RecentEvent| {
         json!({

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use steppe_mem::{Lease, Reservation};
 
-/// Between two marks.
+/// Time between two marks.
 const MARK_EVERY: Duration = Duration::from_secs(10);
 
 /// Marks kept. The oldest is between 50 and 60 seconds old.
@@ -23,9 +23,9 @@ pub(super) struct Name(u64);
 #[derive(Debug)]
 pub(super) struct Window<const N: usize> {
     rows: Vec<Row<N>>,
-    /// The oldest first.
+    /// Times of the marks, the oldest first.
     marked_at: VecDeque<Instant>,
-    /// The last call of [`mark`](Self::mark), which may have found no room.
+    /// Time of the last call of [`mark`](Self::mark), which may have found no room.
     tried_at: Option<Instant>,
     lease: Lease,
     held: Option<Reservation>,
@@ -59,7 +59,7 @@ impl<const N: usize> Window<N> {
         }
     }
 
-    /// True if [`mark`](Self::mark) is to be called.
+    /// True if [`mark`](Self::mark) should be called now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let last = self.tried_at;
         last.is_none_or(|last| now.saturating_duration_since(last) >= MARK_EVERY)
@@ -119,7 +119,7 @@ impl<const N: usize> Window<N> {
         found.copied()
     }
 
-    /// Reserves memory for as many rows; false without room in the budget.
+    /// Reserves memory for as many rows; false if the budget has no room.
     fn has_room(&mut self, rows: usize) -> bool {
         if rows > self.rows_held {
             self.held = None;

@@ -32,7 +32,7 @@ impl Events {
         head.starts_with("HTTP/1.1 200 ").then_some(events)
     }
 
-    /// Reads until `mark` came, and takes what stands before it.
+    /// Reads until `mark` comes, and returns the text before it.
     async fn read_past(&mut self, mark: &str) -> String {
         let mut part = [0; 4096];
         loop {
@@ -123,7 +123,7 @@ async fn errors_and_cache_requests_of_the_last_minute_are_in_the_events() {
     tokio::spawn(admin.serve(content).expect("within a runtime"));
     let mut events = Events::open(&address).await;
     events.next("snapshot").await;
-    // The second one follows a mark of the totals.
+    // The second snapshot follows a mark of the totals.
     let first = events.next("snapshot").await;
     assert_eq!(first["responses"]["routes"][0]["5xx"], 0);
     assert_eq!(
@@ -173,12 +173,12 @@ async fn streams_beyond_the_limit_are_refused_and_a_place_comes_free() {
         open.push(Events::open(&admin).await);
     }
     check(&get(&admin, "/events").await, "503", &["streams"]);
-    // They leave places to whoever wants anything else.
+    // The streams leave places for all other requests.
     for target in ["/", "/metrics", "/healthz"] {
         check(&get(&admin, target).await, "200", &[]);
     }
     drop(open.pop());
-    // The place comes free when the node notices, at the latest with the next event.
+    // The place comes free when the node notices the close, at the latest with the next event.
     for _ in 0..600 {
         let mut again = Events::open_if_free(&admin).await;
         if let Some(again) = &mut again {

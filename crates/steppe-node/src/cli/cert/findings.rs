@@ -1,7 +1,7 @@
-//! What is wrong with a chain of certificates, and what could be better.
+//! Findings about a chain of certificates: mistakes, and notes.
 //!
-//! Invariant: a mistake is what some clients refuse; everything else is a note. Left out: revocation
-//! and transparency logs. Spec: RFC 5280, RFC 8446 §4.4.2, RFC 6125.
+//! Invariant: a mistake makes some clients refuse the chain; everything else is a note. Left out:
+//! revocation and transparency logs. Spec: RFC 5280, RFC 8446 §4.4.2, RFC 6125.
 
 use std::net::IpAddr;
 
@@ -12,17 +12,17 @@ use steppe_net::tls::x509::{KeyKind, Summary};
 
 use super::trust::{Origin, Roots, has_name, reason};
 
-/// RSA keys below are refused: CA/Browser Forum Baseline Requirements §6.1.5.
+/// Smallest RSA key in bits: CA/Browser Forum Baseline Requirements §6.1.5.
 const RSA_BITS_MIN: usize = 2048;
 
-/// Certificates of a path, so that a file of thousands that fit each other takes no minutes:
-/// webpki follows six intermediates.
+/// Certificates of a path, at most, so that a file of thousands that fit each other takes no
+/// minutes: webpki follows six intermediates.
 const PATH_LENGTH_MAX: usize = 16;
 
-/// Something to know about a chain.
+/// A mistake or a note about a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// One word for programs.
+    /// A code of one word, for scripts.
     pub(super) code: &'static str,
     pub(super) severity: Severity,
     /// Index of the certificate that it is about.
@@ -30,35 +30,35 @@ pub(super) struct Finding {
     pub(super) message: String,
 }
 
-/// What a finding means for clients.
+/// The effect of a finding on clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Severity {
     /// Clients refuse the chain.
     Mistake,
-    /// They don't.
+    /// Clients accept the chain.
     Note,
 }
 
-/// Where a chain is from.
+/// The source of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// In a file, which may wait for clients that are given its root.
+    /// A file, which may be meant for clients that have its root.
     File,
-    /// In a handshake.
+    /// A handshake.
     Handshake,
 }
 
-/// A chain, and what it is held against.
+/// A chain, with the trust, the name and the time to judge it by.
 #[derive(Debug)]
 pub(super) struct Chain<'a> {
     pub(super) seen: Seen,
-    /// As it was seen, at least one.
+    /// The certificates as they were sent, at least one.
     pub(super) sent: &'a [CertificateDer<'static>],
-    /// What each of `sent` says.
+    /// The parsed content of each of `sent`.
     pub(super) certificates: &'a [Summary],
     pub(super) roots: &'a Roots,
     pub(super) provider: &'a CryptoProvider,
-    /// The name that clients ask for.
+    /// The name to verify.
     pub(super) name: Option<&'a ServerName<'static>>,
     /// Unix time in seconds.
     pub(super) now: i64,
@@ -90,7 +90,7 @@ impl Finding {
     }
 }
 
-/// Everything that is to be said about a chain.
+/// All findings about a chain.
 pub(super) fn judge(chain: &Chain<'_>) -> Vec<Finding> {
     let leaf = leaf(chain.certificates);
     let path = path(chain.certificates, leaf);
@@ -110,14 +110,14 @@ pub(super) fn judge(chain: &Chain<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The certificate that is meant to be the server's: the first, unless it is an authority's and
-/// there is one that isn't.
+/// Index of the server's certificate: the first, unless it is an authority's and there is one that
+/// isn't.
 fn leaf(certificates: &[Summary]) -> usize {
     let first_leaf = certificates.iter().position(|each| !each.is_ca);
     first_leaf.unwrap_or_default()
 }
 
-/// From the leaf to the last issuer that is there.
+/// The indices from the leaf to the last issuer in the file.
 fn path(certificates: &[Summary], leaf: usize) -> Vec<usize> {
     let mut path = vec![leaf];
     let mut last = leaf;
@@ -125,7 +125,7 @@ fn path(certificates: &[Summary], leaf: usize) -> Vec<usize> {
         let is_next = |index: &usize| {
             !path.contains(index) && certificates[last].names_as_issuer(&certificates[*index])
         };
-        // Of two that fit, the one in its place: authorities sign each other's keys crosswise.
+        // If several issuers fit, the next in order: authorities sign each other's keys crosswise.
         let after = (last + 1..certificates.len()).find(is_next);
         let Some(next) = after.or_else(|| (0..last).find(is_next)) else {
             break;
@@ -216,7 +216,7 @@ fn leaf_findings(chain: &Chain<'_>, leaf: usize) -> Vec<Finding> {
     findings
 }
 
-/// Whether it is a DNS name or an IP address, not an email address or a URI.
+/// True for a DNS name or an IP address, false for an email address or a URI.
 fn is_of_server(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || !name.contains(['@', ':'])
 }
@@ -249,7 +249,7 @@ fn trust_findings(chain: &Chain<'_>, path: &[usize]) -> Vec<Finding> {
     }
 }
 
-/// Whether another finding says what this verdict does.
+/// True if another finding reports the reason of this verdict.
 fn is_known(error: &CertificateError, used: &[&Summary]) -> bool {
     match error {
         CertificateError::Expired
@@ -282,7 +282,7 @@ fn no_root(chain: &Chain<'_>, last: usize) -> Finding {
     let message =
         format!("is self-signed and not one of {label}: clients must be configured to trust it");
     match (chain.seen, chain.roots.origin) {
-        // A private root: that clients have it can't be seen in the file.
+        // A private root: the file does not show whether clients have it.
         (Seen::File, Origin::System) => Finding::note("private_root", Some(last), message),
         _ => Finding::mistake("untrusted", Some(last), message),
     }
@@ -298,7 +298,8 @@ pub(super) fn split<'a>(
     (&sent[leaf], others.collect())
 }
 
-/// Now, or a moment at which all of a chain is valid: an expired one may have further mistakes.
+/// The present, or a time at which the whole chain is valid: an expired one may have further
+/// mistakes.
 fn valid_moment(used: &[&Summary], now: i64) -> i64 {
     let begin = used.iter().map(|each| each.not_before).max();
     let end = used.iter().map(|each| each.not_after).min();

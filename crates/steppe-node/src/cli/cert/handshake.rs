@@ -1,7 +1,8 @@
-//! What a server shows in a handshake (RFC 8446, RFC 5246), trusted or not.
+//! The certificates and parameters that a server sends in a handshake (RFC 8446, RFC 5246), trusted
+//! or not.
 //!
-//! Invariant: it ends at its deadline, whatever the server sends, and sends no request.
-//! Left out: TLS before 1.2, which rustls does not speak.
+//! Invariant: the command ends at its deadline, whatever the server sends, and sends no request.
+//! Left out: TLS before 1.2, which rustls does not support.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -15,7 +16,7 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, InvalidMessage, SignatureScheme,
 };
 
-/// Where HTTPS is served unless said otherwise.
+/// The default port: HTTPS.
 const PORT: u16 = 443;
 
 /// A server to connect to.
@@ -26,21 +27,21 @@ pub(super) struct Target {
     pub(super) port: u16,
 }
 
-/// What a server showed.
+/// The result of a handshake.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) peer: SocketAddr,
-    /// Leaf first, as it was sent.
+    /// The chain, leaf first, as it was sent.
     pub(super) chain: Vec<CertificateDer<'static>>,
-    /// Length of the OCSP response that was stapled.
+    /// Length of the stapled OCSP response.
     pub(super) staple_bytes: usize,
-    /// `None`: the handshake failed before.
+    /// The agreed parameters; `None`: the handshake failed before.
     pub(super) agreed: Option<Agreed>,
-    /// Why the handshake failed after the certificates.
+    /// The reason why the handshake failed after the certificates.
     pub(super) failure: Option<Error>,
 }
 
-/// What both sides agreed on.
+/// The parameters agreed on in a handshake.
 #[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) version: &'static str,
@@ -50,7 +51,7 @@ pub(super) struct Agreed {
 }
 
 impl Target {
-    /// `host[:port]`, `ip[:port]` or `[ip]:port`.
+    /// Parses `host[:port]`, `ip[:port]` or `[ip]:port`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if let Ok(ip) = text.parse::<IpAddr>() {
             return Some(Self::new(ip.to_string(), PORT));
@@ -71,7 +72,7 @@ impl Target {
     }
 }
 
-/// Connects to `target`, asks for `name` and records what it shows.
+/// Connects to `target`, requests `name` by SNI and records the server's handshake.
 #[expect(clippy::disallowed_methods, reason = "the command's timeout begins")]
 pub(super) fn observe(
     target: &Target,
@@ -103,7 +104,7 @@ pub(super) fn observe(
     let failure = outcome.err().map(into_tls);
     if failure.is_none() {
         connection.send_close_notify();
-        // The server may be gone already: everything that it had to show is here.
+        // The server may be gone already: its certificates are here.
         _ = connection.complete_io(&mut stream);
     }
     Ok(Shown {
@@ -156,15 +157,15 @@ fn connect(target: &Target, deadline: Deadline) -> Result<TcpStream, String> {
     Err(last)
 }
 
-/// The addresses of the target. The system's lookup can't be told when to end: it gets a thread
-/// that is left behind.
+/// The addresses of the target. The system's lookup has no timeout: it runs on a thread that is
+/// left behind.
 fn addresses(target: &Target, deadline: Deadline) -> Result<Vec<SocketAddr>, String> {
     let left = deadline.left().map_err(|error| error.to_string())?;
     let (sender, receiver) = mpsc::sync_channel(1);
     let Target { host, port } = target.clone();
     std::thread::spawn(move || {
         let found = (host.as_str(), port).to_socket_addrs();
-        // Nobody listens any more after the deadline.
+        // The receiver is gone after the deadline.
         _ = sender.send(found.map(Vec::from_iter));
     });
     match receiver.recv_timeout(left) {
@@ -196,7 +197,7 @@ fn into_tls(error: io::Error) -> Error {
     inner.map_or(Error::General(text), |error| *error)
 }
 
-/// When everything has to have happened.
+/// The end of the whole command.
 #[derive(Debug, Clone, Copy)]
 struct Deadline {
     end: Instant,
@@ -216,7 +217,7 @@ impl Deadline {
     }
 }
 
-/// A stream each of whose reads and writes ends at the deadline.
+/// A stream whose reads and writes end at the deadline.
 #[derive(Debug)]
 struct Bounded {
     stream: TcpStream,
@@ -241,7 +242,7 @@ impl Write for Bounded {
     }
 }
 
-/// A socket whose timeout is over says that it would block.
+/// Converts the error of an expired socket timeout, which is `WouldBlock`.
 fn timed_out(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
@@ -249,7 +250,7 @@ fn timed_out(error: io::Error) -> io::Error {
     }
 }
 
-/// Accepts every chain and keeps it; signatures of handshakes are verified as ever.
+/// Accepts every chain and keeps it; signatures of handshakes are verified as usual.
 #[derive(Debug)]
 struct Recorder {
     provider: Arc<CryptoProvider>,

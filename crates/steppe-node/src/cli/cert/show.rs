@@ -1,4 +1,4 @@
-//! A chain and what is to be said about it, for people and for programs.
+//! The report about a chain, as text and as JSON.
 //!
 //! Invariant: text of a peer is escaped, so that it can't move a terminal's cursor.
 
@@ -12,15 +12,15 @@ use steppe_net::tls::x509::{Summary, fingerprint_text};
 use super::findings::{Finding, Severity, count, days};
 use super::handshake::Shown;
 
-/// All that is shown.
+/// The report of a file or a server.
 #[derive(Debug)]
 pub(super) struct Report {
     /// The file or the server.
     pub(super) subject: String,
     pub(super) handshake: Option<Shown>,
-    /// Whether the private key belongs to the first certificate, in words.
+    /// The relation of the private key to the first certificate, in words.
     pub(super) key: Option<String>,
-    /// What clients say of the chain, in words.
+    /// The verdict of clients on the chain, in words.
     pub(super) verdict: String,
     pub(super) certificates: Vec<Summary>,
     pub(super) findings: Vec<Finding>,
@@ -29,7 +29,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// How many things are wrong.
+    /// The number of mistakes.
     pub(super) fn mistakes(&self) -> usize {
         let findings = self.findings.iter();
         findings
@@ -37,7 +37,7 @@ impl Report {
             .count()
     }
 
-    /// For people.
+    /// The report as text.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}\n", self.subject);
         for (label, value) in self.head() {
@@ -70,7 +70,7 @@ impl Report {
         text
     }
 
-    /// Of the file or the connection.
+    /// The rows about the file or the connection.
     fn head(&self) -> Vec<(&'static str, String)> {
         let mut rows = Vec::new();
         if let Some(shown) = &self.handshake {
@@ -95,7 +95,7 @@ impl Report {
         rows
     }
 
-    /// For programs.
+    /// The report as JSON.
     pub(super) fn json(&self) -> Value {
         let handshake = self.handshake.as_ref().map(|shown| {
             let agreed = shown.agreed.as_ref();
@@ -182,7 +182,7 @@ fn certificate(certificate: &Summary, now: i64) -> Value {
     })
 }
 
-/// `2026-01-01 00:00:00 to 2026-03-01 00:00:00 UTC, 12 days left`.
+/// The validity, such as `2026-01-01 00:00:00 to 2026-03-01 00:00:00 UTC, 12 days left`.
 fn validity(certificate: &Summary, now: i64) -> String {
     let (from, to) = (certificate.not_before, certificate.not_after);
     let left = if now > to {
@@ -195,13 +195,13 @@ fn validity(certificate: &Summary, now: i64) -> String {
     format!("{} to {} UTC, {left}", date(from), date(to))
 }
 
-/// The hash of the public key, as `pins` of an upstream want it.
+/// The hash of the public key, in the form of an upstream's `pins`.
 fn pin(certificate: &Summary) -> String {
     let hash = BASE64_STANDARD.encode(certificate.spki_fingerprint);
     format!("sha256/{hash}")
 }
 
-/// A Unix time as `2026-11-22 12:00:00`.
+/// A Unix time as text, such as `2026-11-22 12:00:00`.
 fn date(unix: i64) -> String {
     let (day, second) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
     // Howard Hinnant, "chrono-compatible low-level date algorithms": years begin in March, so that

@@ -1,7 +1,7 @@
 //! Certificates and keys in files, PEM (RFC 7468) or DER.
 //!
 //! Invariant: a file is read up to [`FILE_BYTES_MAX`], so that a device or a wrong name can't fill
-//! the memory. Left out: encrypted keys, for which somebody would have to type a password.
+//! the memory. Left out: encrypted keys, which need a password.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -15,30 +15,30 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use steppe_net::tls::x509::Summary;
 
-/// All roots of a system have some 250 KiB.
+/// Bytes of a file, at most: all roots of a system have some 250 KiB.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// What a file holds.
+/// The certificates of a file, and its private key.
 #[derive(Debug)]
 pub(super) struct Contents {
-    /// At least one, in the order of the file.
+    /// The certificates, at least one, in the order of the file.
     pub(super) chain: Vec<CertificateDer<'static>>,
-    /// The first private key beside them.
+    /// The first private key in the same file.
     pub(super) key: Option<PrivateKeyDer<'static>>,
 }
 
-/// Whether a private key belongs to a certificate.
+/// The relation of a private key to a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeyMatch {
-    /// It does.
+    /// The key belongs to the certificate.
     Matches,
-    /// It is another one's.
+    /// The key belongs to another certificate.
     Differs,
-    /// Nobody can tell, for this reason.
+    /// The key can't be compared, for this reason.
     Unusable(String),
 }
 
-/// Reads the certificates of a file, and a key that stands beside them.
+/// Reads the certificates of a file, and a key in the same file.
 pub(super) fn certificates(path: &Path) -> Result<Contents, String> {
     let bytes = bytes(path)?;
     if !is_pem(&bytes) {
@@ -67,7 +67,7 @@ pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     key.ok_or_else(|| "no unencrypted private key in the file".to_owned())
 }
 
-/// Whether `key` belongs to the first certificate of `chain`.
+/// Compares `key` with the first certificate of `chain`.
 pub(super) fn matches(
     provider: &CryptoProvider,
     chain: &[CertificateDer<'static>],

@@ -1,6 +1,6 @@
-//! Whether clients trust a chain: the verifier that the node asks too, rustls' webpki (RFC 5280 §6).
+//! Trust in a chain, verified as the node does, by rustls' webpki (RFC 5280 §6).
 //!
-//! Left out: revocation, which a command would have to ask the network for.
+//! Left out: revocation, which needs requests over the network.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,31 +13,31 @@ use rustls::{CertificateError, Error, RootCertStore};
 
 use super::source;
 
-/// The authorities that a chain is held against.
+/// The trust anchors that a chain is verified with.
 #[derive(Debug)]
 pub(super) struct Roots {
     store: RootCertStore,
-    /// What they are called: a file, or the system's.
+    /// The name of the set: a file, or the system's.
     pub(super) label: String,
-    /// Where they are from.
+    /// The source of the set.
     pub(super) origin: Origin,
 }
 
-/// Where roots are from.
+/// The source of trust anchors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The system has them; there may be none.
+    /// The system's roots; there may be none.
     System,
-    /// `--ca` names them.
+    /// The file of `--ca`.
     File,
 }
 
 impl Roots {
-    /// Those of `file`, or the system's.
+    /// Loads the roots of `file`, or the system's.
     pub(super) fn load(file: Option<&Path>) -> Result<Self, String> {
         let mut store = RootCertStore::empty();
         let Some(file) = file else {
-            // A root that can't be read is one that clients don't have either.
+            // A root that can't be read is not available to clients either.
             let found = rustls_native_certs::load_native_certs();
             store.add_parsable_certificates(found.certs);
             return Ok(Self {
@@ -56,12 +56,12 @@ impl Roots {
         })
     }
 
-    /// Whether there is nothing to hold a chain against.
+    /// True if there are no roots to verify with.
     pub(super) fn is_empty(&self) -> bool {
         self.store.is_empty()
     }
 
-    /// What clients that have these roots say of a chain, whatever its name.
+    /// The verdict on a chain of clients with these roots, with any name.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn verdict(
         &self,
@@ -81,12 +81,12 @@ impl Roots {
     }
 }
 
-/// Whether a certificate is one of `name`.
+/// Checks that a certificate is valid for `name`.
 pub(super) fn has_name(leaf: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
     verify_server_name(&ParsedCertificate::try_from(leaf)?, name)
 }
 
-/// Why clients refuse a chain, in words.
+/// The reason why clients refuse a chain, in words.
 pub(in crate::cli) fn reason(error: &Error) -> String {
     let Error::InvalidCertificate(error) = error else {
         return error.to_string();
@@ -114,7 +114,8 @@ pub(in crate::cli) fn reason(error: &Error) -> String {
     words.to_owned()
 }
 
-/// An error that the verifier has no kind for, in words: the library gives the name of its variant.
+/// The words for an error that the verifier has no kind for: the library gives the name of its
+/// variant.
 fn reason_of_webpki(variant: &str) -> String {
     let known = [
         (

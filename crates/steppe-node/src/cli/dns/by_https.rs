@@ -1,6 +1,6 @@
 //! One query by HTTPS, over the connection of a command. Spec: RFC 8484.
 //!
-//! The protocol, with its limits, is the forwarder's.
+//! The protocol, with its limits, is that of the forwarder's client.
 
 use std::io::IoSlice;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use steppe_dns::https_client::{HttpsClient, NotSent, Outcome, QueryError, Target
 use steppe_mem::{Budget, Buffer, Chunk, Lease};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Memory of the connection: a message, and what HTTP/2 needs.
+/// Memory of the connection: a message, and the buffers of HTTP/2.
 const BUDGET_BYTES: u64 = 1 << 20;
 
 /// Bytes of one read.
@@ -36,7 +36,8 @@ pub(super) async fn exchange(
             match client.receive(&mut input, now())? {
                 Some(Outcome::Response(message)) => {
                     client.end();
-                    // It has what was asked for, whether the server hears of that or not.
+                    // The query is answered, whether or not the server gets the rest of the
+                    // protocol.
                     let _ = write(&mut stream, &mut client).await;
                     return Ok(message.filled().to_vec());
                 }
@@ -58,7 +59,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// False where the server takes no query yet.
+/// Sends the query. False: the server takes no query yet.
 fn send(client: &mut HttpsClient, query: &[u8]) -> anyhow::Result<bool> {
     match client.send(query, now()) {
         Ok(()) => Ok(true),

@@ -1,6 +1,6 @@
-//! `steppe dns explain`: which rule decides about a name, why, and where that stands.
+//! `steppe dns explain`: the rule that decides about a name, its reason and its place in the file.
 //!
-//! It reads the configuration and the files that it names, as a node that starts with them does, and asks
+//! The command reads the configuration and the files that it names, as a node that starts with them does, and contacts
 //! no node.
 
 mod setting;
@@ -51,7 +51,7 @@ Examples:
 Exit codes: 0 if there is a decision, a refusal included; 1 if the configuration, or a file that it
 names, can't be read.";
 
-/// On the heap, as it is a quarter of a KiB.
+/// Parses a name, on the heap: it takes a quarter of a KiB.
 fn name(text: &str) -> Result<Box<Name>, NameError> {
     text.parse().map(Box::new)
 }
@@ -107,19 +107,19 @@ pub(super) fn run(options: &Options) -> ExitCode {
     print(&text)
 }
 
-/// What decisions are shown by.
+/// The configuration and its files, to show decisions by.
 struct Shown<'a> {
     config: &'a Config,
     files: &'a Sources<'static>,
 }
 
 impl Shown<'_> {
-    /// Where a rule stands.
+    /// The place of a rule.
     fn rule_place(&self, number: usize) -> Option<Place> {
         Some(self.files.place(self.config.dns_rule_at(number)?))
     }
 
-    /// A rule's number, from 1, and where it stands.
+    /// A rule's number, from 1, and its place.
     fn rule_text(&self, number: usize) -> String {
         let place = self.rule_place(number);
         let place = place.map_or(String::new(), |place| format!(" ({place})"));
@@ -131,12 +131,12 @@ impl Shown<'_> {
         Some(self.rule_place(number)?.line)
     }
 
-    /// The path of the file that has a rule.
+    /// The path of a rule's file.
     fn rule_file(&self, number: usize) -> Option<String> {
         Some(self.rule_place(number)?.file)
     }
 
-    /// What a rule does.
+    /// The action of a rule, as a setting.
     fn action(&self, action: &Action) -> String {
         match action {
             Action::Forward(upstream) => {

@@ -1,4 +1,4 @@
-//! `steppe dns flush`: a running node forgets responses.
+//! `steppe dns flush`: removes responses from the cache of a running node.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

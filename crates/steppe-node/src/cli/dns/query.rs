@@ -1,7 +1,7 @@
-//! `steppe dns query`: one question to one server, over whatever it speaks.
+//! `steppe dns query`: one query to one server, over UDP, TCP, TLS or HTTPS.
 //!
-//! Invariant: it ends within the time that it is given, and reads a message of 64 KiB at most. What is no
-//! response to the question is not taken for one. Left out: QUIC. Spec: RFC 1035, 7766, 7858, 8484.
+//! Invariant: the command ends within its timeout, and reads a message of 64 KiB at most. A message that does not
+//! answer the query is not accepted. Left out: QUIC. Spec: RFC 1035, 7766, 7858, 8484.
 
 use std::io;
 use std::net::SocketAddr;
@@ -57,16 +57,16 @@ Without @SERVER, 127.0.0.1 is queried. After a truncated response over UDP, the 
 over TCP.
 Exit codes: 0 if a server responded, with any response code; 5 if no server responded.";
 
-/// How long a server may take, each time that it is asked.
+/// Time for a server to answer, for each attempt.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Times that a datagram is sent.
 const DATAGRAMS_MAX: u32 = 3;
 
-/// A message on a stream. RFC 1035 §4.2.2.
+/// Bytes of a message on a stream, at most. RFC 1035 §4.2.2.
 const MESSAGE_BYTES_MAX: usize = 65_535;
 
-/// RFC 9715 §3.1.
+/// The UDP payload size of EDNS: RFC 9715 §3.1.
 const UDP_PAYLOAD: u16 = 1232;
 
 pub(super) fn run(options: &Options) -> ExitCode {
@@ -86,7 +86,7 @@ pub(super) fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// Type and server, in any order.
+/// Parses type and server, in any order.
 fn rest(rest: &[String]) -> Result<(RecordType, Server), String> {
     let (mut rtype, mut server) = (None, None);
     for word in rest {
@@ -138,7 +138,7 @@ fn ask(options: &Options, rtype: RecordType, server: &Server) -> anyhow::Result<
     Ok(shown(&response, &server, start.elapsed()))
 }
 
-/// The response, and the server as it was asked in the end.
+/// The response, and the server that it came from: after a truncated response, by TCP.
 async fn exchange(
     options: &Options,
     query: &Message,
@@ -197,7 +197,7 @@ async fn by_udp(server: SocketAddr, query: &Message) -> anyhow::Result<Message> 
         let response = async {
             loop {
                 let len = socket.recv(&mut room).await?;
-                // What is no response to it is somebody else's: RFC 5452 §9.1.
+                // A message that does not answer the query may be forged: RFC 5452 §9.1.
                 if let Ok(response) = accepted(&room[..len], query) {
                     return io::Result::Ok(response);
                 }
@@ -234,7 +234,7 @@ async fn tls(
     session.map_err(|error| no_session(error, server))
 }
 
-/// Why TLS was not agreed on; of a certificate, what can be done about it.
+/// The reason why the TLS handshake failed; for a certificate, with a way to trust it.
 fn no_session(error: io::Error, server: &Server) -> anyhow::Error {
     let refused = (error.get_ref()).and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let why = match refused {
@@ -253,7 +253,7 @@ fn no_session(error: io::Error, server: &Server) -> anyhow::Error {
     anyhow!("the server's certificate is refused: {why}")
 }
 
-/// RFC 7766 §8: a message with its length before it.
+/// Exchanges a message on a stream, with its length before it. RFC 7766 §8.
 async fn on_stream(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     query: &Message,
@@ -273,7 +273,7 @@ async fn on_stream(
     accepted(&bytes, query)
 }
 
-/// RFC 8484 §4.1: a POST of the message, by HTTP/2.
+/// Exchanges a message by a POST over HTTP/2. RFC 8484 §4.1.
 async fn by_https(
     stream: TlsStream<TcpStream>,
     query: &Message,
@@ -288,7 +288,7 @@ async fn by_https(
     accepted(&bytes, query)
 }
 
-/// A response to this query.
+/// Parses a message that must be a response to this query.
 fn accepted(bytes: &[u8], query: &Message) -> anyhow::Result<Message> {
     let response = Message::from_vec(bytes).context("not a DNS message")?;
     let is_response = response.metadata.message_type == MessageType::Response

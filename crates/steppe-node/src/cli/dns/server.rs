@@ -1,19 +1,19 @@
-//! A DNS server as people write it on a command line.
+//! A DNS server in the syntax of a command line.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// A server, and how it is asked.
+/// A server, and the protocol to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Server {
     pub(super) by: By,
     /// An IP address or a host name, without brackets.
     pub(super) host: String,
     pub(super) port: u16,
-    /// Whom its certificate names.
+    /// The name to verify in its certificate.
     pub(super) name: String,
-    /// Where HTTPS is asked.
+    /// The path of its HTTPS resource.
     pub(super) path: String,
 }
 
@@ -21,13 +21,13 @@ pub(super) struct Server {
 pub(super) enum By {
     Udp,
     Tcp,
-    /// RFC 7858.
+    /// DNS over TLS, RFC 7858.
     Tls,
-    /// RFC 8484.
+    /// DNS over HTTPS, RFC 8484.
     Https,
 }
 
-/// Where RFC 8484's examples, and most servers, are asked.
+/// The path in RFC 8484's examples, and of most servers.
 const PATH: &str = "/dns-query";
 
 const FORMS: &str = "expected an IP address or a name, with udp://, tcp:// or tls:// before it, or \
@@ -86,7 +86,7 @@ impl FromStr for Server {
     }
 }
 
-/// `HOST`, `HOST:PORT`, an IP address, `[IPV6]` or `[IPV6]:PORT`.
+/// Parses `HOST`, `HOST:PORT`, an IP address, `[IPV6]` or `[IPV6]:PORT`.
 fn host(text: &str) -> Option<(String, Option<u16>)> {
     if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
         return Some((ip.to_string(), None));

@@ -1,6 +1,6 @@
-//! A response as people read it: the form of zone files (RFC 1035 §5.1), comments before it.
+//! A response as text: the form of zone files (RFC 1035 §5.1), comments before it.
 //!
-//! Invariant: what a server sent reaches the terminal as printable text.
+//! Invariant: text of a server reaches the terminal as printable characters.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -77,7 +77,7 @@ fn extended_error_name(code: u16) -> &'static str {
     name.copied().unwrap_or("unknown info-code")
 }
 
-/// By info-code.
+/// Registered names by info-code.
 const EXTENDED_ERROR_NAMES: [&str; 31] = [
     "Other Error",
     "Unsupported DNSKEY Algorithm",
@@ -112,7 +112,7 @@ const EXTENDED_ERROR_NAMES: [&str; 31] = [
     "Invalid Query Type",
 ];
 
-/// The option of RFC 8914.
+/// The code of the EDNS option of RFC 8914.
 const EXTENDED_ERROR: u16 = 15;
 
 fn line(record: &Record) -> String {
@@ -121,7 +121,7 @@ fn line(record: &Record) -> String {
     format!("{}\n", printable(&line))
 }
 
-/// Without control characters, which could tell a terminal something.
+/// The text without control characters, which could control the terminal.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

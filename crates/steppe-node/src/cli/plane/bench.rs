@@ -1,8 +1,8 @@
-//! `steppe plane bench`: how fast a service answers, and what it refuses.
+//! `steppe plane bench`: latency, throughput and refusals of a service.
 //!
-//! Invariant: it holds one body that all requests share, and of answers what its budget has room for. What is
-//! refused for want of room is no failure, and neither counts as answered. Latencies of an open loop
-//! count from when a call was due.
+//! Invariant: one body is held for all requests, and no more answers than the budget has room for. A call refused for
+//! want of room is no failure, and neither counts as answered. Latencies of an open loop count from the time at which a
+//! call was due.
 
 mod body;
 mod counts;
@@ -87,9 +87,9 @@ command is a load for steppe-lab, of kind = \"command\".
 Exit codes: 0 if the run completed, with any statuses; 2 if the command line is wrong; 5 if no
 connection to ADDRESS is possible.";
 
-/// Tasks of a process.
+/// Concurrent calls, at most: tasks of the process.
 const CALLS_MAX: i64 = 65_536;
-/// Each takes some hundred KiB of the budget.
+/// Connections, at most: each takes some hundred KiB of the budget.
 const CONNECTIONS_MAX: i64 = 1024;
 
 pub(super) fn run(options: &Options) -> ExitCode {
@@ -124,7 +124,7 @@ fn measure(options: &Options, plan: Plan) -> anyhow::Result<String> {
         let load = Arc::new(Load::new(plan, Instant::now()));
         tokio::select! {
             () = load::run(&load, &callers) => {}
-            // What was counted by then is told.
+            // The counts so far are printed.
             _ = interrupt.recv() => {}
         }
         let counts = load.counts();

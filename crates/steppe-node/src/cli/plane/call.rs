@@ -1,7 +1,7 @@
 //! `steppe plane call`: one call, and its answer on standard output.
 //!
-//! Invariant: standard output gets the bytes of the answer and nothing else; what went wrong goes to standard
-//! error, with the status by its name.
+//! Invariant: standard output gets the bytes of the answer and nothing else; errors go to standard error, with the
+//! status by its name.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -73,10 +73,10 @@ no connection to ADDRESS is possible; else 10 plus the number of the status: 11 
 12 invalid, 13 deadline exceeded, 14 unknown service, 15 unavailable, 16 overloaded, 17 too large,
 18 unsupported, 19 denied, 20 internal, 21 draining.";
 
-/// Of a status that is not ok, beyond its number.
+/// Exit code of status 0; a status that is not ok adds its number.
 const STATUS_CODE_BASE: u32 = 10;
 
-/// Who is called.
+/// The callee of the command line.
 #[derive(Debug, Clone)]
 enum Callee {
     /// `HOST:PORT`.
@@ -91,18 +91,18 @@ fn callee(text: &str) -> Result<Callee, String> {
     }
 }
 
-/// Who is called, once they are connected.
+/// The connected callees.
 enum Peers {
     One(Caller),
     Several(Balancer),
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 enum Trouble {
-    /// A file, or the address.
+    /// An error of a file, or of the address.
     Here(Code, anyhow::Error),
     Failed(Failure),
-    /// Nobody takes the answer any more.
+    /// Standard output failed.
     Output(io::Error),
 }
 
@@ -153,7 +153,7 @@ fn call(options: &Options) -> Result<(), Trouble> {
     })
 }
 
-/// Calls one of those that serve it, by what etcd says.
+/// Calls a worker that etcd announces for the service.
 async fn find(
     options: &Options,
     (etcd, tls): (&EtcdAddress, Option<TargetTls>),
@@ -208,14 +208,14 @@ async fn exchange(options: &Options, peers: &Peers, body: Bytes) -> Result<(), T
     Ok(())
 }
 
-/// Standard output, and what was written there.
+/// Standard output, and the number of bytes written there.
 #[derive(Default)]
 struct Output {
     bytes: usize,
 }
 
 impl Output {
-    /// At once: whoever reads may wait for each message.
+    /// Writes and flushes: the reader may wait for each message.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
         let mut output = io::stdout();
         output.write_all(bytes).map_err(Trouble::Output)?;

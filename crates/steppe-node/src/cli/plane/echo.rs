@@ -53,7 +53,7 @@ pub(super) struct Options {
     drain_timeout: Duration,
 }
 
-/// How callers come to it.
+/// The way that callers reach the worker.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Place {
@@ -121,7 +121,7 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
         })
         .build();
     held.run(async {
-        // Before anything else: a signal drains it from the start on.
+        // Installed before everything else: a signal drains the worker from the start on.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let serving = options.place.serve(&worker, &options.tls).await?;
@@ -140,7 +140,7 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
             () = is_told => {}
             () = serving.tell_denied() => {}
         }
-        // Callers that find it no more open no calls here.
+        // Callers that no longer find the worker open no calls here.
         if let Some(lease) = lease
             && let Err(error) = lease.withdraw().await
         {
@@ -197,7 +197,7 @@ impl Announced {
 }
 
 impl Serving {
-    /// Where callers find it, once they do.
+    /// The address at which callers find the worker, once they can.
     async fn place(&self, place: &Place) -> String {
         match self {
             Self::Listening(server) => format!("on {}", server.address()),
@@ -208,7 +208,7 @@ impl Serving {
         }
     }
 
-    /// Says, once, that the relay does not let it offer its service. Never ready.
+    /// Reports, once, that the relay denies the service. Never ready.
     async fn tell_denied(&self) {
         if let Self::Registered(registered) = self {
             registered.reaches(WorkerStatus::Denied).await;

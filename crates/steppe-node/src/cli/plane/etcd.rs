@@ -1,4 +1,4 @@
-//! Workers that commands find in etcd, or that name themselves there.
+//! Workers that commands discover in etcd, or announce there.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,26 +7,26 @@ use std::time::Duration;
 use steppe_etcd::limits::ENDPOINTS_MAX;
 use steppe_plane::Directory;
 
-/// Where workers are found in etcd: `etcd://HOST:PORT/PREFIX`.
+/// The place of announced workers in etcd: `etcd://HOST:PORT/PREFIX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EtcdAddress(Directory);
 
-/// What an address in etcd begins with, and the scheme of its members.
+/// The schemes of addresses in etcd, each with the scheme of its members.
 const SCHEMES: [(&str, &str); 2] = [("etcd://", "http"), ("etcds://", "https")];
 
-/// Of workers that say nothing else.
+/// The default lease of workers.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Where no prefix stands.
+/// The default prefix.
 const PREFIX: &str = "/steppe";
 
 impl EtcdAddress {
-    /// Whether `text` is meant to be one.
+    /// True if `text` has the scheme of such an address.
     pub(super) fn is_meant(text: &str) -> bool {
         SCHEMES.iter().any(|(scheme, _)| text.starts_with(scheme))
     }
 
-    /// The directory, whose workers have such a lease.
+    /// The directory, with this lease for its workers.
     pub(super) fn directory(&self, lease: Option<Duration>) -> Directory {
         Directory {
             lease: lease.unwrap_or(LEASE),

@@ -1,4 +1,4 @@
-//! The memory of a command: a budget, and buffers that are used again.
+//! The memory of a command: a budget, and pooled buffers.
 
 use std::io;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use tokio::time::timeout;
 
 use crate::allocator;
 
-/// The share of a budget that idle buffers may have, as a divisor.
+/// Divisor of a budget for the share of idle buffers.
 const IDLE_DIVISOR: u64 = 8;
 
-/// How often buffers that nobody needed go back to the system.
+/// Interval at which unneeded idle buffers go back to the system.
 const TRIM_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a connection may take to be made.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a command may hold, and the thread that it runs on.
+/// The memory of a command, and its runtime.
 pub(super) struct Held {
     runtime: Runtime,
     memory: Arc<Memory>,

@@ -13,7 +13,7 @@ use steppe_net::tls::config::{
 };
 use steppe_plane::{ALPN, TargetTls};
 
-/// What is shown, and who is trusted.
+/// The certificate to present, and the trust in the peer's.
 #[derive(Debug, Args)]
 pub(super) struct Tls {
     /// Uses TLS
@@ -34,7 +34,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// To those who are dialed.
+    /// TLS of connections to a dialed peer.
     pub(super) fn to_target(&self) -> anyhow::Result<Option<TargetTls>> {
         if !self.tls {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Tls {
         Ok(Some(TargetTls::load(&trust).context("--tls")?))
     }
 
-    /// Of one who listens at `address`.
+    /// TLS of a listener at `address`.
     #[expect(
         clippy::disallowed_methods,
         reason = "tickets of a listener's TLS are rotated"

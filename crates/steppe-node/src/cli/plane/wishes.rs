@@ -1,4 +1,4 @@
-//! What people may want of a call, whichever command makes it.
+//! Options of a call that several commands share.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use steppe_plane::frame::Queueing;
 
 use crate::config::duration;
 
-/// What a call wants besides its answer.
+/// Options of a call besides its body.
 #[derive(Debug, Args)]
 pub(super) struct Wishes {
     /// Deadline of each call, over all hops

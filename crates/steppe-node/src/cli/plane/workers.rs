@@ -1,4 +1,4 @@
-//! `steppe plane workers`: who serves what, as a node sees it, or as etcd says.
+//! `steppe plane workers`: the workers of each service, by a node's report or by etcd.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ A node lists its connected workers, their open calls and bytes, and calls that w
 etcd lists the announced workers.
 Exit codes: 0; 2 if the command line is wrong; 5 if there is no response.";
 
-/// For etcd's first list.
+/// Time for etcd's first list.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn run(options: &Options) -> ExitCode {
@@ -69,7 +69,7 @@ pub(super) fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// What a node says.
+/// The report of a node.
 fn connected(options: &Options) -> anyhow::Result<String> {
     let target = Target::new(
         &options.address,
@@ -85,7 +85,7 @@ fn connected(options: &Options) -> anyhow::Result<String> {
     Ok(table(services.context("not a response of a Steppe node")?))
 }
 
-/// A line a worker, and one for each service that none serves.
+/// A line for each worker, and one for each service without workers.
 fn table(services: &[Value]) -> String {
     if services.is_empty() {
         return "no worker has registered a service\n".to_owned();
@@ -132,7 +132,7 @@ fn table(services: &[Value]) -> String {
     lines
 }
 
-/// What etcd says.
+/// The workers announced in etcd.
 fn announced(options: &Options, etcd: &EtcdAddress) -> anyhow::Result<String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let workers = runtime
@@ -154,7 +154,7 @@ fn announced(options: &Options, etcd: &EtcdAddress) -> anyhow::Result<String> {
     Ok(lines.collect())
 }
 
-/// The first list.
+/// The first list of workers that etcd sends.
 async fn first(etcd: &EtcdAddress) -> anyhow::Result<Vec<DialedWorker>> {
     let (tell, told) = oneshot::channel();
     let mut tell = Some(tell);

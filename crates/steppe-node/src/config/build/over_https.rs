@@ -10,8 +10,8 @@ use steppe_net::ListenAddress;
 
 use crate::doh::FORWARDER;
 
-/// Tells the forwarder which proxies the node trusts, adds its listeners to the gateway, and the forwarder to its upstreams where a route leads
-/// there: the one behind all that are defined.
+/// Passes the trusted proxies to the forwarder, adds its listeners to the gateway, and the forwarder to the upstreams
+/// if a route leads there: behind all defined ones.
 pub(super) fn join(http: &mut Gateway, dns: &mut Forwarder) {
     dns.trusted_proxies.clone_from(&http.trusted_proxies);
     let forwarder = Target::Upstream(http.upstreams.len());

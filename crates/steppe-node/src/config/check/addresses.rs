@@ -1,4 +1,4 @@
-//! The addresses that a node listens on, by what it receives there.
+//! The addresses that a node listens on, for connections and for datagrams.
 
 use steppe_config::typed::{Fields, Node};
 use steppe_dns::config::{Protocol, keys as dns};
@@ -7,7 +7,7 @@ use steppe_http::config::keys::{gateway, listener};
 use super::plane;
 use crate::config::keys::{ADMIN, DNS, HTTP, admin};
 
-/// Where connections are accepted: by admin, gateway, forwarder and request plane.
+/// Addresses of listeners for connections: of admin, gateway, forwarder and request plane.
 pub(in crate::config) fn streams(file: &Fields) -> Vec<&Node> {
     let admin = file.within(&ADMIN);
     let of_admin = admin.into_iter().flat_map(|admin| {
@@ -28,12 +28,12 @@ pub(in crate::config) fn streams(file: &Fields) -> Vec<&Node> {
         .collect()
 }
 
-/// Where datagrams are received: by the forwarder.
+/// Addresses of listeners for datagrams: of the forwarder.
 pub(in crate::config) fn datagrams(file: &Fields) -> Vec<&Node> {
     of_forwarder(file, |protocol| *protocol == Protocol::Udp).collect()
 }
 
-/// Addresses of the DNS forwarder's listeners that speak such a protocol.
+/// Addresses of the forwarder's listeners with such a protocol.
 fn of_forwarder(file: &Fields, is_spoken: fn(&Protocol) -> bool) -> impl Iterator<Item = &Node> {
     let dns = file.within(&DNS);
     let listeners = dns.map_or(&[][..], |dns| dns.items(&dns::LISTENER));

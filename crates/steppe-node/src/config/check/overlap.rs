@@ -1,4 +1,4 @@
-//! No two sockets at one address: also where one takes every address of its port.
+//! Overlapping addresses: no two sockets at one address, or at a wildcard address of the same port.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,7 +15,7 @@ use crate::bind_help::ONE_OF_THEM;
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let mut found = overlapping(&addresses::streams(file));
     for each in overlapping(&addresses::datagrams(file)) {
-        // Listeners that share both kinds of sockets are told of once.
+        // Listeners that overlap for both kinds of sockets are reported once.
         if !found.contains(&each) {
             found.push(each);
         }
@@ -30,17 +30,17 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// An address, and where it stands.
+/// An address, and its place.
 type Place = (ListenAddress, Span);
 
-/// Two addresses of which one socket takes both.
+/// Two addresses that one socket would serve.
 #[derive(PartialEq)]
 struct Overlap {
     held: Place,
     again: Place,
 }
 
-/// Each address that an earlier one takes, in time that grows with their number alone.
+/// Each address that overlaps an earlier one, in time proportional to their number.
 fn overlapping(nodes: &[&Node]) -> Vec<Overlap> {
     let place = |node: &&Node| Some((node.typed.value::<ListenAddress>()?.clone(), node.span));
     let mut places: Vec<Place> = nodes.iter().filter_map(place).collect();
@@ -51,7 +51,7 @@ fn overlapping(nodes: &[&Node]) -> Vec<Overlap> {
     let mut found = Vec::new();
     for place in places {
         let held = match &place.0 {
-            // A new port each time.
+            // Port 0 is a new port each time.
             ListenAddress::Tcp(tcp) if tcp.port() == 0 => None,
             ListenAddress::Tcp(tcp) => ports.entry(tcp.port()).or_default().add(*tcp, &place),
             ListenAddress::Unix(path) => match paths.get(path) {
@@ -74,7 +74,7 @@ struct OnPort {
 }
 
 impl OnPort {
-    /// Adds one, or gives the earlier one that overlaps it.
+    /// Adds an address, or returns the earlier one that overlaps it.
     fn add(&mut self, address: SocketAddr, place: &Place) -> Option<Place> {
         let ip = address.ip().to_canonical();
         let of = |ip: IpAddr| self.by_ip.get(&ip);

@@ -1,4 +1,4 @@
-//! What keys of the request plane say beside those of the node and of upstreams.
+//! Rules between keys of the request plane and those of the node and of upstreams.
 
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
@@ -22,7 +22,7 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     unreachable(file, mistakes);
 }
 
-/// True if the file says anything that is served by a plane.
+/// True if the file has a section that makes the node serve a plane.
 pub(super) fn is_served(file: &Fields) -> bool {
     keys::is_used(file.within(&PLANE), file.value(&DISCOVERY.spec))
 }
@@ -47,7 +47,7 @@ fn budget(file: &Fields, plane: &Fields, mistakes: &mut Mistakes) {
     );
 }
 
-/// An upstream of a plane that nobody can serve.
+/// Reports upstreams of a plane if the node serves none.
 fn unreachable(file: &Fields, mistakes: &mut Mistakes) {
     if is_served(file) {
         return;
@@ -68,7 +68,7 @@ fn unreachable(file: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// Where callers and workers connect.
+/// Addresses of the plane's listeners, for callers and workers.
 pub(super) fn addresses(file: &Fields) -> impl Iterator<Item = &Node> {
     let plane = file.within(&PLANE);
     let listeners = plane.map_or(&[][..], |plane| plane.items(&keys::LISTENER));

@@ -1,4 +1,4 @@
-//! Routes beside the node's budget and the folders of the machine.
+//! Rules between routes, the node's budget and the folders of the machine.
 
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
@@ -10,7 +10,7 @@ use crate::config::keys::node::MEMORY_BUDGET;
 use crate::config::keys::{HTTP, NODE};
 use crate::config::memory_budget::MemoryBudget;
 
-/// Folders that are served, as they are now.
+/// Checks the folders that are served, on this machine.
 pub(in crate::config) fn folders(file: &Fields, mistakes: &mut Mistakes) {
     let http = file.within(&HTTP);
     let routes = http.map_or(&[][..], |http| http.items(&gateway::ROUTE));
@@ -36,7 +36,7 @@ pub(in crate::config) fn folders(file: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// No route's budget may be more than that of the node.
+/// Reports routes with a larger budget than the node's.
 pub(super) fn budgets(file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
     let Some(node) = file.within(&NODE) else {
         return;

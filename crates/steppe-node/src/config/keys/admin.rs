@@ -17,11 +17,11 @@ use steppe_net::tls::config::CertificateFiles;
 /// `[admin]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
-    /// Where it listens: loopback or a Unix socket unless there is a token.
+    /// The address of admin: loopback or a Unix socket unless there is a token.
     pub listen: ListenAddress,
     /// The file that holds the token.
     pub token_file: Option<PathBuf>,
-    /// Where `/healthz` and `/readyz` stand alone.
+    /// The address of `/healthz` and `/readyz` alone.
     pub probes: Option<ListenAddress>,
     /// The certificate of `listen`. `None`: without TLS.
     pub tls: Option<CertificateFiles>,
@@ -65,7 +65,7 @@ static TLS_TABLE: Table = Table::new(
     keys! { CERT, KEY },
 );
 
-/// `None`: a value is invalid, and its mistake was reported.
+/// Builds `[admin]`; `None`: a value is invalid, and its mistake was reported.
 pub fn build(admin: &Fields) -> Option<Admin> {
     Some(Admin {
         listen: admin.get(&LISTEN)?,
@@ -83,7 +83,7 @@ fn certificate(tls: &Fields) -> Option<CertificateFiles> {
     })
 }
 
-/// Finds the mistakes of what keys of `[admin]` say together.
+/// Checks rules between keys of `[admin]`.
 ///
 /// An address that other machines reach needs a token.
 pub fn check(admin: &Fields, mistakes: &mut Mistakes) {

@@ -24,9 +24,9 @@ pub struct Log {
 /// `log.access`: a line for each exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// Where lines go.
+    /// The destination of lines.
     pub destination: Destination,
-    /// Their format.
+    /// The format of lines.
     pub format: AccessFormat,
 }
 
@@ -72,7 +72,7 @@ pub static ACCESS: Key<Option<Access>> = key(
 )
 .or(Absent::Text("off"));
 
-/// `None`: a value is invalid, and its mistake was reported.
+/// Builds `[log]`; `None`: a value is invalid, and its mistake was reported.
 pub fn build(log: &Fields) -> Option<Log> {
     Some(Log {
         level: log.get(&LEVEL)?,

@@ -18,26 +18,26 @@ use crate::config::memory_budget::MemoryBudget;
 pub struct Node {
     /// Worker threads.
     pub workers: Workers,
-    /// Memory for serving.
+    /// The memory budget.
     pub memory_budget: MemoryBudget,
-    /// The share of it that a client may hold while less than half is free, above 0 and at most 1; `None`: all.
+    /// The share of the budget that a client may hold while less than half is free, above 0 and at most 1; `None`: all.
     pub client_share: Option<f64>,
     /// Clients without a share.
     pub share_exempt: Vec<IpNet>,
-    /// Time for which the node serves on, not ready, after it is told to stop.
+    /// Time after a stop signal for which the node still serves, but is not ready.
     pub drain_delay: Duration,
-    /// Time for which exchanges may go on after that.
+    /// Time after that for exchanges to end.
     pub drain_timeout: Duration,
-    /// A file that changes is read again.
+    /// True if a configuration file is read again when it changes.
     pub watch: bool,
 }
 
 /// Worker threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// As many as the CPU quota allows.
+    /// One for each CPU that the CPU quota allows.
     Auto,
-    /// Just so many.
+    /// Exactly this number.
     Count(NonZeroUsize),
 }
 
@@ -123,7 +123,7 @@ static WATCH: Key<bool> = key(
 )
 .or(Absent::Yes);
 
-/// `None`: a value is invalid, and its mistake was reported.
+/// Builds `[node]`; `None`: a value is invalid, and its mistake was reported.
 pub fn build(node: &Fields) -> Option<Node> {
     Some(Node {
         workers: node.get(&WORKERS)?,

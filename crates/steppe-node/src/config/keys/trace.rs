@@ -9,12 +9,12 @@ use steppe_config::mistake::shown;
 use steppe_config::table::{Absent, Table};
 use steppe_config::typed::Fields;
 
-/// `[trace]`: where spans are sent, and of which requests.
+/// `[trace]`: the collector of spans, and the sampling rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// The collector's URL.
     pub otlp: String,
-    /// Of the traces that begin here: above 0, at most 1.
+    /// The share of the traces that begin here that is kept: above 0, at most 1.
     pub sample: f64,
 }
 
@@ -40,7 +40,7 @@ static SAMPLE: Key<f64> = key(
 )
 .or(Absent::Text("1%"));
 
-/// `None`: a value is invalid, and its mistake was reported.
+/// Builds `[trace]`; `None`: a value is invalid, and its mistake was reported.
 pub fn build(trace: &Fields) -> Option<Trace> {
     Some(Trace {
         otlp: trace.get(&OTLP)?,
@@ -48,11 +48,11 @@ pub fn build(trace: &Fields) -> Option<Trace> {
     })
 }
 
-/// URL of a collector of traces.
+/// The URL of a collector of traces.
 static COLLECTOR: Form<String> =
     Form::new("a URL such as \"http://127.0.0.1:4318\"", collector).pattern("^https?://[^ #?@]+$");
 
-/// The URL of a collector: `http://127.0.0.1:4318`.
+/// Parses the URL of a collector: `http://127.0.0.1:4318`.
 fn collector(text: &str, _: &Path) -> Read<String> {
     let uri: Option<hyper::Uri> = text.parse().ok();
     let is_url = uri.is_some_and(|uri| {
@@ -64,7 +64,7 @@ fn collector(text: &str, _: &Path) -> Read<String> {
     if is_url && !text.contains('#') {
         return Ok(text.to_owned());
     }
-    // What stands before an @ may be a secret.
+    // The text before an @ may be a secret.
     let refusal = match text.contains('@') {
         true => Refusal::new("the URL of a collector has no user".to_owned()),
         false => Refusal::new(format!("`{}` is not the URL of a collector", shown(text))),

@@ -1,4 +1,4 @@
-//! The token of admin, lists, and hosts files.
+//! Checks of the token of admin, of lists, and of hosts files.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::config::keys::{ADMIN, DNS, admin};
 /// Readers of files that belong to other parts of the node.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
-    /// Reads a token of admin; the problem of a file that has none.
+    /// Checks a token file of admin; the error is the problem.
     pub read_token: fn(&Path) -> Result<(), String>,
 }
 
@@ -55,7 +55,7 @@ fn token(file: &Fields, machine: &Machine, mistakes: &mut Mistakes) {
     }
 }
 
-/// Each file of a list of files.
+/// Checks each file of a list of files.
 fn each(mut problems: Problems<'_>) {
     let Typed::List(files) = &problems.node.typed else {
         return;
@@ -67,7 +67,7 @@ fn each(mut problems: Problems<'_>) {
     }
 }
 
-/// A folder can be opened, and not read.
+/// Opens a file to read; a folder can be opened, but not read.
 fn open(path: &Path) -> std::io::Result<()> {
     match File::open(path)?.metadata()?.is_dir() {
         true => Err(std::io::ErrorKind::IsADirectory.into()),

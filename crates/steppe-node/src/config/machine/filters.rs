@@ -1,4 +1,4 @@
-//! Files of filters: keys of tokens and of clients, users, error pages.
+//! Checks of the files of filters: keys of tokens and of clients, users, error pages.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::config::sites;
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let (http, sites) = (file.within(&HTTP), sites::places(file));
     for entry in http.map_or(&[][..], |http| http.entries(&gateway::FILTER)) {
-        // The number of an upstream makes no difference to files.
+        // The index of an upstream makes no difference to files.
         if let Some(filter) = filter::build(entry, &|_| Some(0)) {
             let name = match sites.get(&entry.value.span) {
                 Some(key) => format!("`{key}` of a site"),
@@ -60,7 +60,7 @@ fn check_filter(filter: Filter, problems: Problems<'_>) {
     }
 }
 
-/// Files that are read when a node serves.
+/// The file of a filter that is read only when the node serves.
 fn read_later(filter: &Filter) -> Option<PathBuf> {
     match &filter.kind {
         FilterKind::Jwt(jwt) => jwt.remote.as_ref()?.ca.clone(),
@@ -68,7 +68,7 @@ fn read_later(filter: &Filter) -> Option<PathBuf> {
     }
 }
 
-/// The filter with one of its files at a time.
+/// Copies of the filter, with one of its files each.
 fn parts(filter: Filter) -> Vec<Filter> {
     let Filter { name, kind } = filter;
     let kinds = match kind {

@@ -1,4 +1,4 @@
-//! Folders that a node writes to: of logs, of sockets, of the DNS cache file.
+//! Checks of folders that a node writes to: of logs, of sockets, of the DNS cache file.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn log_file(node: &Node, mistakes: &mut Mistakes) {
     }
 }
 
-/// A start goes on without it.
+/// Checks the folder of the DNS cache file. A start continues without it.
 fn snapshot(file: &Fields, mistakes: &mut Mistakes) {
     let cache = file.within(&DNS).and_then(|dns| dns.within(&dns::CACHE));
     let Some(node) = cache.and_then(|cache| cache.value(&dns::SNAPSHOT.spec)) else {
@@ -61,11 +61,11 @@ fn snapshot(file: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// Why a file can't be written.
+/// The problem of a file that can't be written.
 struct Problem {
     message: String,
     help: &'static str,
-    /// Another user may have the permission.
+    /// True if another user may have the permission.
     is_of_user: bool,
 }
 

@@ -9,11 +9,11 @@ use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Node, Typed};
 
-/// Problems of the files of one part of the configuration, each told once.
+/// Problems of the files of one part of the configuration, each reported once.
 pub(super) struct Problems<'a> {
-    /// The part.
+    /// The part of the configuration.
     pub(super) node: &'a Node,
-    /// The part's name, for people.
+    /// The part's name, for messages.
     name: String,
     /// Advice about a file that could be read and can't be used.
     help: &'static str,
@@ -84,7 +84,7 @@ impl<'a> Problems<'a> {
     }
 }
 
-/// Where a path stands within a part of the configuration.
+/// The place of a path within a part of the configuration.
 fn place_of(node: &Node, path: &Path) -> Option<Span> {
     match &node.typed {
         Typed::File(file) => (file == path).then_some(node.span),

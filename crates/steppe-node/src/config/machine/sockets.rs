@@ -1,4 +1,4 @@
-//! Addresses: whether this machine has them, and whether they are free.
+//! Checks of addresses: that this machine has them, and that they are free.
 
 use std::io::ErrorKind;
 
@@ -22,7 +22,7 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     }
     for node in check::datagrams(file) {
         if let Some(ListenAddress::Tcp(address)) = node.typed.value()
-            // An address with both kinds of sockets is told of once.
+            // An address with both kinds of sockets is reported once.
             && !told.contains(&node.span)
             && let Err(error) = probe(&SocketKey::datagram(*address))
         {
@@ -38,7 +38,7 @@ fn mistake(node: &Node, error: &BindError) -> Mistake {
                 .label("a process listens there")
                 .help("this is fine if it is the node that runs; otherwise stop the process");
         }
-        // The unit may give the node what this user lacks.
+        // The service manager may give the node a permission that this user lacks.
         BindError::System { source, .. } if source.kind() == ErrorKind::PermissionDenied => (
             Mistake::note(node.span, error.to_string()),
             "not by this user",

@@ -1,4 +1,4 @@
-//! Certificates, keys and authorities: of listeners, of servers, of admin.
+//! Checks of certificates, keys and authorities: of listeners, of servers, of admin.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -78,7 +78,7 @@ fn listener(mut problems: Problems<'_>, certificates: &'static Key<Vec<Certifica
     }
 }
 
-/// The parts of a listener beside its certificates, a file at a time, and the files of each part.
+/// The parts of a listener besides its certificates, a file at a time, and the files of each part.
 fn clients(config: &ListenerConfig) -> Vec<(ListenerConfig, Vec<PathBuf>)> {
     let mut parts = Vec::new();
     let without = |client: ClientAuth, ticket_keys: Option<PathBuf>| ListenerConfig {
@@ -123,7 +123,7 @@ fn paths(files: &CertificateFiles) -> Vec<PathBuf> {
     [cert, key].into_iter().chain(ocsp).cloned().collect()
 }
 
-/// True if all of the files can be read; the others are reported.
+/// True if all files can be read; the others are reported.
 fn are_readable(problems: &mut Problems<'_>, paths: Vec<PathBuf>) -> bool {
     let mut are_readable = true;
     for path in paths {
@@ -158,7 +158,7 @@ fn admin(file: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// TLS to servers of the gateway and the forwarder, and to workers.
+/// Checks TLS to servers of the gateway and the forwarder, and to workers.
 fn servers(file: &Fields, mistakes: &mut Mistakes) {
     let http = file
         .within(&HTTP)
@@ -208,7 +208,7 @@ fn server(tls: Option<&Node>, name: String, trust: &ServerTrust, mistakes: &mut 
 
 fn authorities(ca: Option<PathBuf>) -> ServerTrust {
     ServerTrust {
-        // Those of the system are judged when a server is asked.
+        // The system's authorities are checked when a server is contacted.
         verify: ca.is_some(),
         ca,
         server_name: None,

@@ -1,4 +1,4 @@
-//! The cells of a key: what it takes, its default, its meaning, in Markdown.
+//! The cells of a key: its values, its default and its meaning, in Markdown.
 
 use steppe_config::form::AnyForm;
 use steppe_config::table::{Absent, Kind};

@@ -4,9 +4,9 @@
 pub(super) struct Page {
     /// The section: `http.listener`.
     pub(super) place: &'static str,
-    /// Titles and paths of pages about tasks, from `docs/`.
+    /// Titles and paths of pages about related tasks, from `docs/`.
     pub(super) tasks: &'static [(&'static str, &'static str)],
-    /// A whole configuration that has the section.
+    /// A complete configuration that has the section.
     pub(super) example: &'static str,
 }
 
@@ -20,7 +20,7 @@ macro_rules! page {
     };
 }
 
-/// In the order of the table of keys.
+/// The pages, in the order of the table of keys.
 pub(super) static PAGES: [Page; 17] = [
     page!(
         "node",

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Open `/proc/self/statm`. proc(5): sizes in pages, of which the second is resident.
+/// An open `/proc/self/statm`. proc(5): sizes in pages, of which the second is resident.
 #[derive(Debug)]
 pub(super) struct Resident {
     statm: File,

@@ -1,4 +1,4 @@
-//! Settings of rules that count for a query, as a configuration writes them.
+//! Settings of rules that apply to a query, in the syntax of a configuration.
 
 use serde_json::Value;
 use steppe_config::effective::effective;
@@ -6,7 +6,7 @@ use steppe_dns::rules::Settings;
 
 use crate::config::Config;
 
-/// One key of a rule, and what it says.
+/// A key of a rule, and its value.
 pub(super) struct Setting {
     /// The rule's number, from 0.
     pub(super) rule: usize,
@@ -14,7 +14,7 @@ pub(super) struct Setting {
     pub(super) says: String,
 }
 
-/// Those that count for a query.
+/// The settings that apply to a query.
 pub(super) fn of(config: &Config, settings: Settings) -> impl Iterator<Item = Setting> {
     let Settings { cache, log, rate } = settings;
     let settings = [("cache", cache), ("log", log), ("rate", rate)];
@@ -25,7 +25,7 @@ pub(super) fn of(config: &Config, settings: Settings) -> impl Iterator<Item = Se
     })
 }
 
-/// A value as TOML writes it in one line.
+/// A value in TOML, in one line.
 fn inline(value: &Value) -> String {
     let Value::Object(keys) = value else {
         return value.to_string();

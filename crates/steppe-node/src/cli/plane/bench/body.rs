@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use bytes::Bytes;
 
-/// So many letters.
+/// A body of `count` letters.
 pub(super) fn bytes(count: usize) -> Bytes {
     (b'a'..=b'z').cycle().take(count).collect()
 }
@@ -25,7 +25,7 @@ pub(super) fn json(count: usize) -> anyhow::Result<Bytes> {
 
 const MESSAGE: &str =
     r#"{"role":"user","content":"What does a node at the edge hold, and for how long?"},"#;
-/// The last message, around its letters.
+/// The text before the letters of the last message.
 const BEFORE: &str = r#"{"role":"user","content":""#;
 const AFTER: &str = r#""}]"#;
 const LEAST: usize = 1 + BEFORE.len() + AFTER.len();

@@ -1,34 +1,34 @@
-//! What became of the calls, in a fixed amount of memory.
+//! The outcomes of the calls, in a fixed amount of memory.
 
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use steppe_plane::{Failure, Status};
 
-/// An hour: what takes longer counts as this.
+/// Longest recorded latency, an hour: longer ones count as this.
 const LATENCY_MAX_US: u64 = 3_600_000_000;
 
-/// What became of the calls.
+/// The outcomes of the calls.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     pub(super) start: Instant,
-    /// Of the last call that ended.
+    /// End of the last call.
     pub(super) end: Instant,
-    /// Calls that were answered, in microseconds.
+    /// Latencies of answered calls, in microseconds.
     pub(super) answered: Histogram<u64>,
-    /// Calls that were refused for want of room.
+    /// Latencies of calls that were refused for want of room, in microseconds.
     pub(super) refused: Histogram<u64>,
-    /// Calls that failed, with their status.
+    /// Number of failed calls, by status.
     pub(super) failed: Vec<(Status, u64)>,
     pub(super) sent_bytes: u64,
     pub(super) received_bytes: u64,
-    /// Messages of answers.
+    /// Messages of all answers.
     pub(super) messages: u64,
-    /// Calls that were due by now, of an open loop.
+    /// Calls of an open loop that were due by now.
     pub(super) due: Option<u64>,
 }
 
-/// An answer.
+/// The size of an answer.
 pub(super) struct Answer {
     pub(super) bytes: u64,
     pub(super) messages: u64,
@@ -49,7 +49,7 @@ impl Counts {
         }
     }
 
-    /// Counts a call with a body of `sent` bytes that was due, and has ended now.
+    /// Counts a call with a body of `sent` bytes, from its due time to its end.
     pub(super) fn add(
         &mut self,
         (due, now): (Instant, Instant),
@@ -79,12 +79,12 @@ impl Counts {
         }
     }
 
-    /// How many failed.
+    /// The number of failed calls.
     pub(super) fn failures(&self) -> u64 {
         self.failed.iter().map(|(_, count)| count).sum()
     }
 
-    /// From the first call to the end of the last.
+    /// The time from the first call to the end of the last.
     pub(super) fn length(&self) -> Duration {
         self.end - self.start
     }

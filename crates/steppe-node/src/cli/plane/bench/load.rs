@@ -1,4 +1,4 @@
-//! Calls, as many at a time as are wanted, or so many a second.
+//! The calls of a run: a number at a time, or a number a second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use tokio::time::{sleep, sleep_until};
 
 use super::counts::{Answer, Counts};
 
-/// What is to be done.
+/// The settings of a run.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) service: String,
@@ -27,10 +27,10 @@ pub(super) struct Plan {
     pub(super) taking: Taking,
 }
 
-/// How answers are taken.
+/// The form in which answers are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taking {
-    /// As one message.
+    /// Whole, as one message.
     Whole,
     /// Message by message.
     Messages,
@@ -45,7 +45,7 @@ pub(super) struct Load {
     counts: Mutex<Counts>,
 }
 
-/// Between calls over a connection that is lost.
+/// Pause between calls over a lost connection.
 const LOST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Load {
@@ -58,7 +58,7 @@ impl Load {
         }
     }
 
-    /// What became of the calls so far.
+    /// The outcomes of the calls so far.
     pub(super) fn counts(&self) -> Counts {
         let mut counts = self.lock().clone();
         counts.due = self.plan.rate.map(|rate| self.due(rate, counts.end));
@@ -69,7 +69,7 @@ impl Load {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls that were due by `now`, of those that there are to be.
+    /// Calls that were due by `now`, at most those of the run.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -82,13 +82,13 @@ impl Load {
         self.plan.requests.map_or(due, |most| due.min(most))
     }
 
-    /// When the next call is due; `None`: there is none.
+    /// Takes the next call, and returns its due time; `None`: there is none.
     fn take(&self, now: Instant) -> Option<Instant> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let is_beyond = self.plan.requests.is_some_and(|most| number >= most);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53 calls")]
         let due = match self.plan.rate {
-            // What is due in ages is not.
+            // A due time beyond the clock's range ends the run.
             Some(rate) => {
                 let after = Duration::try_from_secs_f64(number as f64 / rate).ok()?;
                 self.start.checked_add(after)?
@@ -121,7 +121,7 @@ impl Load {
     }
 }
 
-/// Sends the body, and takes whatever comes.
+/// Sends the body, and receives all messages of the answer.
 async fn messages(caller: &Caller, ask: &Ask<'_>, body: Bytes) -> Result<Answer, Failure> {
     let mut response = caller.stream(ask, body).await?;
     let mut answer = Answer {
@@ -144,7 +144,7 @@ pub(super) async fn run(load: &Arc<Load>, callers: &[Caller]) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// One call after the other.
+/// Makes one call after the other.
 #[expect(
     clippy::disallowed_methods,
     reason = "a call begins and ends: that is what is measured"

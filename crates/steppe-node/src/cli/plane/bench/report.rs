@@ -1,4 +1,4 @@
-//! What is printed of a run.
+//! The report of a run.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 
 use super::counts::Counts;
 
-/// For people.
+/// The report as text.
 pub(super) fn text(counts: &Counts) -> String {
     let seconds = counts.length().as_secs_f64().max(f64::MIN_POSITIVE);
     let answered = counts.answered.len();
@@ -61,7 +61,7 @@ pub(super) fn text(counts: &Counts) -> String {
     text
 }
 
-/// For the lab: docs/lab/protocol.md.
+/// The report in the lab's protocol: docs/lab/protocol.md.
 pub(super) fn lines(counts: &Counts) -> String {
     let mut text = String::new();
     let mut say = |line: std::fmt::Arguments<'_>| {

@@ -1,4 +1,4 @@
-//! What `steppe plane echo` does with a request.
+//! The request handler of `steppe plane echo`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::json;
 
-/// How requests are answered.
+/// The settings of answers.
 pub(super) struct Manner {
-    /// Between a body and its answer.
+    /// Delay between a body and its answer.
     pub(super) hold: Duration,
     pub(super) is_json: bool,
-    /// Messages of an answer, instead of the body.
+    /// Number of messages of an answer, instead of the body.
     pub(super) tokens: Option<u32>,
 }
 
-/// What each message of a stream says.
+/// The content of each message of a stream.
 const TOKEN: &[u8] = b"token ";
 
 pub(super) async fn answer(manner: Arc<Manner>, mut request: Request) -> Result<(), Failure> {
@@ -35,7 +35,7 @@ pub(super) async fn answer(manner: Arc<Manner>, mut request: Request) -> Result<
     request.response.send_whole(body).await
 }
 
-/// The body, once its values were held.
+/// Answers with the body, after its values were held.
 async fn values(manner: &Manner, mut request: Request) -> Result<(), Failure> {
     let (body, room) = request.body.whole_with(json::expected_bytes).await?;
     match json::parse(&body, room).await {
@@ -57,7 +57,7 @@ async fn hold(manner: &Manner) {
     }
 }
 
-/// Small messages, evenly over the time that the answer takes.
+/// Sends small messages, evenly over the duration of the answer.
 #[expect(
     clippy::disallowed_methods,
     reason = "messages are spread over a time that begins here"

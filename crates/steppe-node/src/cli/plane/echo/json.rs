@@ -1,4 +1,4 @@
-//! Bodies that are read as JSON, and what they take as a tree of values.
+//! Bodies that are read as JSON, and the memory of their trees of values.
 
 use serde_json::Value;
 use steppe_plane::{Failure, Room, Status};
@@ -10,8 +10,8 @@ pub(super) struct Parsed {
     _room: Room,
 }
 
-/// Room that is reserved with a body of so many bytes: what lists of short texts take, or less. The rest is known
-/// once the body is there.
+/// Bytes to reserve with a body of `len` bytes: those of lists of short texts, or less. The rest is known once the body
+/// is there.
 pub(super) fn expected_bytes(len: u64) -> usize {
     const FACTOR: usize = 6;
     usize::try_from(len)
@@ -19,7 +19,7 @@ pub(super) fn expected_bytes(len: u64) -> usize {
         .saturating_mul(FACTOR)
 }
 
-/// The values of `body`, which are held within `room` before they are made.
+/// Parses the values of `body`; `room` is grown to hold them before they are made.
 pub(super) async fn parse(body: &[u8], mut room: Room) -> Result<Parsed, Failure> {
     room.fit(values_bytes(body)).await?;
     let value = serde_json::from_slice(body);
@@ -30,7 +30,7 @@ pub(super) async fn parse(body: &[u8], mut room: Room) -> Result<Parsed, Failure
     })
 }
 
-/// What is open while a body is looked through.
+/// A list or an object that is still open while a body is scanned.
 #[derive(Debug, Clone, Copy, Default)]
 struct Open {
     is_object: bool,
@@ -38,25 +38,25 @@ struct Open {
     count: usize,
 }
 
-/// What has been counted.
+/// The sums of a scan.
 #[derive(Debug, Default)]
 struct Sum {
     held: usize,
-    /// What lists and tables have twice for a moment while they grow: one at a time does.
+    /// Bytes that lists and tables take twice for a moment while they grow: one at a time does.
     growing: usize,
-    /// What the parser keeps of the longest text with an escape.
+    /// Bytes that the parser keeps of the longest text with an escape.
     scratch: usize,
 }
 
-/// The parser's limit of how deep lists and objects lie.
+/// Nesting depth of lists and objects at which the parser stops.
 const DEPTH_MAX: usize = 128;
-/// Places of the least list that has any, and of the least table.
+/// Places of the smallest list that is not empty, and of the smallest table.
 const PLACES_MIN: usize = 4;
-/// What allocators round up to.
+/// Multiple to which allocators round up, in bytes.
 const ROUND: usize = 16;
 
-/// Bytes that `body` takes as [`Value`]s, at most, while they are made and after. Where it is no JSON, what they
-/// take until the parser sees that.
+/// Bytes that `body` takes as [`Value`]s, at most, while they are made and after. For invalid JSON, those taken until
+/// the parser detects it.
 fn values_bytes(body: &[u8]) -> usize {
     let (mut sum, mut bytes) = (Sum::default(), body.iter());
     let (mut open, mut depth) = ([Open::default(); DEPTH_MAX], 0);
@@ -87,7 +87,7 @@ fn values_bytes(body: &[u8]) -> usize {
 }
 
 impl Sum {
-    /// A list or an object of so much.
+    /// Adds a list or an object that is complete.
     fn close(&mut self, open: Open) {
         let (places, bytes) = match (open.is_object, open.count) {
             (true, 0) => return,
@@ -100,7 +100,7 @@ impl Sum {
         }
     }
 
-    /// A text, of which the opening quote was read.
+    /// Adds a text, whose opening quote was read.
     fn text(&mut self, bytes: &mut std::slice::Iter<'_, u8>) {
         let (before, mut has_escape) = (bytes.len(), false);
         while let Some(byte) = bytes.next()
@@ -119,7 +119,7 @@ impl Sum {
     }
 }
 
-/// Places of a list of `count` values, and its bytes: it doubles as it grows.
+/// Places of a list of `count` values, and its bytes: the number of places doubles as it grows.
 fn list(count: usize) -> (usize, usize) {
     let places = count.next_power_of_two().max(PLACES_MIN);
     let bytes = places * size_of::<Value>();
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// What was reserved for `body`, and what its values hold.
+    /// The bytes computed for `body`, and those that its values hold.
     fn compare(body: &str) -> (usize, usize) {
         let expected = values_bytes(body.as_bytes());
         let before = thread_live_bytes();
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// A list that ends on nothing has been made when the parser sees that.
+    /// A list that is never closed has been built by the time the parser detects it.
     #[test]
     fn what_is_not_closed_counts() {
         let whole = values_bytes(b"[[0,0,0,0,0],[0,0]]");
