@@ -8,9 +8,9 @@ use steppe_mem::{Buffer, Lease, OverBudget};
 
 use super::framing::BodyLength;
 use crate::encoder::{Encoder, Put};
-use crate::exchange::Refusal;
+use crate::exchange::{Refusal, RefusalContent};
 use crate::field::{FieldBlock, FieldId};
-use crate::head::{Announced, ContentLength, RequestHead, ResponseHead};
+use crate::head::{Announced, ContentLength, MethodKind, RequestHead, ResponseHead};
 use crate::message::{self, OwnFields};
 use crate::status;
 
@@ -172,22 +172,20 @@ pub fn response(
     })
 }
 
-/// A response that the gateway makes itself: its head, and its word where that is to follow.
+/// A response that the gateway makes itself to a request of this method: its head, and its word where that is to
+/// follow.
 ///
 /// # Errors
 /// Where the budget has no room.
-#[expect(
-    clippy::fn_params_excessive_bools,
-    reason = "a response has content or, to HEAD, none"
-)]
 pub fn refusal(
     refusal: &Refusal<'_>,
-    has_word: bool,
+    method: MethodKind,
     persistence: Persistence,
     lease: &Lease,
 ) -> Result<Buffer, OverBudget> {
     let status = refusal.status;
     let reason = status::reason(status);
+    let has_word = !method.is_head() && matches!(refusal.content, RefusalContent::Word);
     Encoder::encode(lease, 1024, |out| {
         out.status_line(status, reason.as_bytes());
         out.line(b"date", &crate::date::now());

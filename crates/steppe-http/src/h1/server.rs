@@ -20,7 +20,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, RefusalContent, Sink, Source};
 use crate::field::{FieldBlock, FieldId, elements};
 use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
-use crate::head::{Announced, RequestHead, ResponseHead, Version};
+use crate::head::{Announced, MethodKind, RequestHead, ResponseHead, Version};
 use crate::limits::{CONNECTION_BYTES, REQUEST_READ_BYTES};
 use crate::linger::linger;
 use crate::message::TO_PLAIN_HTTP;
@@ -52,8 +52,7 @@ pub(super) struct ServerSide {
 #[derive(Debug, Clone, Copy)]
 struct RequestProperties {
     version: Version,
-    is_head: bool,
-    is_connect: bool,
+    method: MethodKind,
     keep_alive: bool,
     /// When its first bytes were seen.
     began_at: Instant,
@@ -128,8 +127,7 @@ impl ServerConnection {
             settings,
             request: RequestProperties {
                 version: Version::Http11,
-                is_head: false,
-                is_connect: false,
+                method: MethodKind::Other,
                 keep_alive: true,
                 began_at: clock::now(),
             },
@@ -215,8 +213,7 @@ impl ServerSide {
     pub(super) fn begin_request(&mut self, now: Instant) {
         self.request = RequestProperties {
             version: Version::Http11,
-            is_head: false,
-            is_connect: false,
+            method: MethodKind::Other,
             keep_alive: false,
             began_at: now,
         };
@@ -228,8 +225,7 @@ impl ServerSide {
         fields: FieldBlock,
     ) -> Result<RequestHead, HeadError> {
         self.request.version = line.version;
-        self.request.is_head = line.method.of(fields.bytes()) == b"HEAD";
-        self.request.is_connect = line.method.of(fields.bytes()) == b"CONNECT";
+        self.request.method = MethodKind::of(line.method.of(fields.bytes()));
         let mut fields = fields;
         match self.read_head(&line, &mut fields) {
             Ok(read) => Ok(RequestHead {
@@ -271,8 +267,8 @@ impl ServerSide {
         let parts = target::resolve(asked, upgrade, fields)?;
         self.begin_content(framing.length)?;
         // What comes behind CONNECT is no request, whatever the answer.
-        self.request.keep_alive = framing.keep_alive && !self.request.is_connect;
-        if self.request.is_connect && framing.length != BodyLength::Empty {
+        self.request.keep_alive = framing.keep_alive && !self.request.method.is_connect();
+        if self.request.method.is_connect() && framing.length != BodyLength::Empty {
             return Err(GatewayError::bad_request());
         }
         Ok(ReadHead {
@@ -309,7 +305,7 @@ impl ServerSide {
     /// The framing of a response's content for this client.
     fn delimited(&self, head: &ResponseHead) -> BodyLength {
         use crate::head::ContentLength;
-        let has_none = self.request.is_head || matches!(head.status, 204 | 304);
+        let has_none = self.request.method.is_head() || matches!(head.status, 204 | 304);
         match (head.length, self.request.version) {
             _ if has_none => BodyLength::Empty,
             (ContentLength::Empty, _) => BodyLength::Empty,
@@ -338,7 +334,7 @@ impl Sink for ServerSide {
 
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
         // RFC 9110 §9.3.2: a response to HEAD has no content, whatever made it.
-        if self.request.is_head && matches!(part, Part::Chunk(_)) {
+        if self.request.method.is_head() && matches!(part, Part::Chunk(_)) {
             return Ok(());
         }
         Ok(self.writer.put(part)?)
@@ -397,7 +393,7 @@ impl Downstream for ServerSide {
     }
 
     fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
-        if self.request.is_connect && head.is_false_yes() {
+        if self.request.method.is_connect() && head.is_false_yes() {
             return Err(GatewayError::bad_response());
         }
         let length = self.delimited(&head);
@@ -408,7 +404,7 @@ impl Downstream for ServerSide {
         self.request.keep_alive = persistence != Persistence::Close;
         let plan = ResponsePlan {
             length,
-            announced: Announced::of(&head, self.request.is_head),
+            announced: Announced::of(&head, self.request.method),
             persistence,
         };
         let out = encode::response(&head, plan, &self.lease)?;
@@ -436,9 +432,9 @@ impl Downstream for ServerSide {
             content,
             ..*refusal
         };
-        let has_content = !self.request.is_head;
-        let has_word = has_content && matches!(content, RefusalContent::Word);
-        let out = encode::refusal(&refusal, has_word, persistence, &self.settings.lease);
+        let method = self.request.method;
+        let has_content = !method.is_head();
+        let out = encode::refusal(&refusal, method, persistence, &self.settings.lease);
         let Ok(out) = out else {
             self.request.keep_alive = false;
             self.writer.start_static(NO_ROOM);

@@ -18,7 +18,7 @@ use crate::h2::priority::Priority;
 use crate::h2::send_head::{SendHead, StreamClosed};
 use crate::h2::turns::Turn;
 use crate::h2::websocket::{self, Tunnel};
-use crate::head::{Announced, ContentLength, ResponseHead};
+use crate::head::{Announced, ContentLength, MethodKind, ResponseHead};
 use crate::limits::LINGER_BYTES_MAX;
 use crate::metrics::CloseReason;
 
@@ -32,7 +32,8 @@ pub(super) struct ServerStream {
     priority: Priority,
     /// The server has named a priority, which takes precedence (RFC 9218 §8).
     has_priority_of_server: bool,
-    is_to_head: bool,
+    /// The kind of the request's method.
+    method: MethodKind,
     tunnel: Tunnel,
     settings: Rc<ListenerSettings>,
     /// The lease that the exchange's content is charged to.
@@ -89,7 +90,7 @@ impl ServerStream {
             response: State::Nothing,
             priority,
             has_priority_of_server: false,
-            is_to_head: false,
+            method: MethodKind::Other,
             tunnel: Tunnel::No,
             lease: settings.lease.clone(),
             settings,
@@ -98,7 +99,7 @@ impl ServerStream {
 
     /// The request is HEAD: its response has no content.
     pub(super) fn answer_to_head(&mut self) {
-        self.is_to_head = true;
+        self.method = MethodKind::Head;
     }
 
     /// The request is CONNECT, or an extended one, whose handshake in HTTP/1.1 has `key`.
@@ -190,7 +191,7 @@ impl ServerStream {
         };
         let sent = match &head.head {
             Put::Response(response) => {
-                let announced = Announced::of(response, self.is_to_head);
+                let announced = Announced::of(response, self.method);
                 let lines = ResponseLines::new(response, announced);
                 send.poll(cx, lines.iter(), head.end)
             }
@@ -224,7 +225,7 @@ impl Sink for ServerStream {
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
         match (&mut self.response, part) {
             // RFC 9110 §9.3.2: a response to HEAD has no content, whatever made it.
-            (_, Part::Chunk(_)) if self.is_to_head => {}
+            (_, Part::Chunk(_)) if self.method.is_head() => {}
             (State::Nothing, _) => {}
             (State::Head(head), Part::End(None)) if head.first.is_none() => {
                 head.end = EndStream::Yes;
@@ -304,7 +305,7 @@ impl Downstream for ServerStream {
         let mut priority = head.fields.values_named(b"priority").peekable();
         self.has_priority_of_server = priority.peek().is_some();
         self.priority = self.priority.with(priority);
-        let has_none = self.is_to_head || matches!(head.status, 204 | 304);
+        let has_none = self.method.is_head() || matches!(head.status, 204 | 304);
         let is_empty = head.length == ContentLength::Empty;
         let end = match !head.is_tunnel() && (has_none || is_empty) {
             true => EndStream::Yes,
@@ -321,7 +322,7 @@ impl Downstream for ServerStream {
         let (response, content) = RefusalHead::new(refusal, &self.settings.lease).ok()?;
         // Nobody waits for one that was not handed over.
         self.interim = None;
-        let Some(content) = content.filter(|_| !self.is_to_head) else {
+        let Some(content) = content.filter(|_| !self.method.is_head()) else {
             self.put_response(Put::Refusal(response), EndStream::Yes);
             return Some(0);
         };
