@@ -238,8 +238,9 @@ impl Body {
     fn poll_whole(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Poll<()> {
         let gathering = self.encoders.gathering.as_ref();
         let gathering = gathering.expect("the stage says so");
-        let gzip = gathering.poll_gzip(cx, lease, &mut self.waiter, &mut self.padding);
-        let gzip = ready!(gzip);
+        let bytes_max = gathering.gzip_bytes_max(self.padding.as_ref());
+        let mut gzip = ready!(Buffer::poll_take(cx, lease, bytes_max, &mut self.waiter));
+        gathering.encode(&mut gzip, self.padding.take());
         self.counts.read = gathering.content().len() as u64;
         self.counts.written = gzip.len() as u64;
         // What they hold makes room first.

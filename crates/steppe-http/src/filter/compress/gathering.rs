@@ -85,28 +85,21 @@ impl Gathering {
         }
     }
 
-    /// Ready with the gzip of all that came.
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    pub(super) fn poll_gzip(
-        &self,
-        cx: &mut TaskContext<'_>,
-        lease: &Lease,
-        waiter: &mut Waiter,
-        padding: &mut Option<Padding>,
-    ) -> Poll<Buffer> {
+    /// Most bytes that the gzip of all that came has, padded.
+    pub(super) fn gzip_bytes_max(&self, padding: Option<&Padding>) -> usize {
+        let bytes_max = self.whole.bytes_max(self.content().len());
+        bytes_max + padding.map_or(0, |padding| padding.bytes_max(bytes_max))
+    }
+
+    /// Writes the gzip of all that came into a buffer with room for [so much](Self::gzip_bytes_max).
+    pub(super) fn encode(&self, gzip: &mut Buffer, padding: Option<Padding>) {
         let content = self.content();
-        let bytes_max = self.whole.bytes_max(content.len());
-        let longest = padding
-            .as_ref()
-            .map_or(0, |padding| padding.bytes_max(bytes_max));
-        let mut gzip = ready!(Buffer::poll_take(cx, lease, bytes_max + longest, waiter));
         let written = self.whole.encode(content, gzip.spare_mut());
         gzip.advance(written);
-        if let Some(mut padding) = padding.take() {
+        if let Some(mut padding) = padding {
             padding.see(content);
-            padding.insert(&mut gzip);
+            padding.insert(gzip);
         }
-        Poll::Ready(gzip)
     }
 
     /// An encoder that takes it piece by piece instead; `None` where the budget has no room for one.

@@ -119,7 +119,7 @@ impl Edits {
     /// Writes an object that was not there.
     fn write_new<E: Error>(&self, out: &mut Out<'_>) -> Result<(), E> {
         out.put(b"{")?;
-        let mut is_first = true;
+        let mut position = Position::First;
         for (name, edit) in &self.0 {
             let is_set = match edit {
                 Edit::Set(_) => true,
@@ -129,7 +129,7 @@ impl Edits {
             if !is_set {
                 continue;
             }
-            out.name(name, &mut is_first)?;
+            out.name(name, &mut position)?;
             match edit {
                 Edit::Set(text) => out.put(text.as_bytes())?,
                 Edit::Within(edits) => edits.write_new(out)?,
@@ -146,6 +146,12 @@ impl Edits {
     }
 }
 
+/// The position of a member within its object, or of an item within its array.
+enum Position {
+    First,
+    Later,
+}
+
 /// Room that text is written into.
 struct Out<'b> {
     buffer: &'b mut Buffer,
@@ -160,11 +166,17 @@ impl Out<'_> {
         })
     }
 
-    /// The name of the next member of an object.
-    fn name<E: Error>(&mut self, name: &str, is_first: &mut bool) -> Result<(), E> {
-        if !std::mem::replace(is_first, false) {
-            self.put(b",")?;
+    /// The comma between two members of an object, or two items of an array.
+    fn separate<E: Error>(&mut self, position: &mut Position) -> Result<(), E> {
+        match std::mem::replace(position, Position::Later) {
+            Position::First => Ok(()),
+            Position::Later => self.put(b","),
         }
+    }
+
+    /// The name of the next member of an object.
+    fn name<E: Error>(&mut self, name: &str, position: &mut Position) -> Result<(), E> {
+        self.separate(position)?;
         serde_json::to_writer(&mut *self, name).map_err(E::custom)?;
         self.put(b":")
     }
@@ -199,7 +211,7 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let Self { edits, out, deep } = self;
         out.put(b"{")?;
-        let mut is_first = true;
+        let mut position = Position::First;
         // What members that edits name were last.
         let mut last: BTreeMap<String, &'de RawValue> = BTreeMap::new();
         while let Some(name) = members.next_key::<Cow<'de, str>>()? {
@@ -207,7 +219,7 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
             if edits.0.contains_key(&*name) || edits.is_target(&name) {
                 last.insert(name.into_owned(), value);
             } else {
-                out.name(&name, &mut is_first)?;
+                out.name(&name, &mut position)?;
                 out.put(value.get().as_bytes())?;
             }
         }
@@ -216,22 +228,22 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
             let is_plain = value.is_none_or(|value| !value.get().starts_with(['{', '[']));
             match (edit, value) {
                 (Edit::Set(text), _) => {
-                    out.name(name, &mut is_first)?;
+                    out.name(name, &mut position)?;
                     out.put(text.as_bytes())?;
                 }
                 (Edit::Rename(to), value) => {
                     // What had the new name gives way.
                     if let Some(value) = value.or_else(|| last.get(to).copied()) {
-                        out.name(to, &mut is_first)?;
+                        out.name(to, &mut position)?;
                         out.put(value.get().as_bytes())?;
                     }
                 }
                 (Edit::Within(within), _) if is_plain && within.sets() => {
-                    out.name(name, &mut is_first)?;
+                    out.name(name, &mut position)?;
                     within.write_new(out)?;
                 }
                 (Edit::Within(within), Some(value)) => {
-                    out.name(name, &mut is_first)?;
+                    out.name(name, &mut position)?;
                     within.write(value, out, deep).map_err(A::Error::custom)?;
                 }
                 (Edit::Remove, _) | (Edit::Within(_), None) => {}
@@ -247,11 +259,9 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
             return Err(A::Error::custom("arrays nested too deeply"));
         }
         out.put(b"[")?;
-        let mut is_first = true;
+        let mut position = Position::First;
         while let Some(item) = items.next_element::<&'de RawValue>()? {
-            if !std::mem::replace(&mut is_first, false) {
-                out.put(b",")?;
-            }
+            out.separate(&mut position)?;
             edits.write(item, out, deep + 1).map_err(A::Error::custom)?;
         }
         out.put(b"]")
