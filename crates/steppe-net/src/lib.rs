@@ -113,6 +113,6 @@ pub use service::{
 };
 pub use sockets::{BoundSockets, SocketBinder};
 pub use stream::{PeerAddress, Stream};
-pub use transport::{Driver, Transport};
+pub use transport::{Driver, ReadRoom, Transport};
 pub use watch::Watch;
 pub use worker::{Heartbeat, Worker, WorkerPlan, WorkerThread, spawn_worker};

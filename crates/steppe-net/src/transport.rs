@@ -141,6 +141,17 @@ pub trait Driver: fmt::Debug {
     }
 }
 
+/// Memory for bytes that are read one behind the other.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadRoom<'a> {
+    /// The lease of the buffer.
+    pub lease: &'a Lease,
+    /// Bytes of the first buffer.
+    pub first_bytes: usize,
+    /// Most bytes that the buffer grows to.
+    pub bytes_max: usize,
+}
+
 /// One connection's byte stream.
 #[derive(Debug)]
 pub struct Transport {
@@ -288,24 +299,21 @@ impl Transport {
         Poll::Ready(Ok(count))
     }
 
-    /// Reads once, behind what is in `read`: at first into a fresh buffer of `first_bytes` of
-    /// `lease`, then in up to `bytes_max` of memory. 0 is the end of the stream, which leaves `read`
-    /// as it was.
+    /// Reads once, behind what is in `read`: at first into a fresh buffer, then in as much memory
+    /// as `room` allows. 0 is the end of the stream, which leaves `read` as it was.
     ///
     /// # Errors
     /// Errors of [`Transport::poll_read`].
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
-        lease: &Lease,
+        room: ReadRoom<'_>,
         read: &mut Option<Buffer>,
-        (first_bytes, bytes_max): (usize, usize),
     ) -> Poll<io::Result<usize>> {
         if let Some(read) = read {
-            return self.poll_read_more(cx, read, bytes_max);
+            return self.poll_read_more(cx, read, room.bytes_max);
         }
-        let buffer = ready!(self.poll_read(cx, lease, first_bytes))?;
+        let buffer = ready!(self.poll_read(cx, room.lease, room.first_bytes))?;
         let count = buffer.len();
         *read = (count > 0).then_some(buffer);
         Poll::Ready(Ok(count))

@@ -23,7 +23,7 @@ use crate::limits::{
     CLIENT_FLIGHT_BYTES_MAX, CLIENT_HELLO_BYTES_MAX, HELLO_READ_BYTES, HELLO_RECORDS_BYTES_MAX,
     TLS_HANDSHAKE_BYTES, TLS_MESSAGE_BYTES, TLS_SESSION_BYTES,
 };
-use crate::transport::Transport;
+use crate::transport::{ReadRoom, Transport};
 
 /// RFC 8446 §6.2.
 const UNEXPECTED_MESSAGE: u8 = 10;
@@ -374,8 +374,12 @@ fn poll_fill(
     lease: &Lease,
     read: &mut Option<Buffer>,
 ) -> Poll<Result<(), HandshakeError>> {
-    let room = (HELLO_READ_BYTES, HELLO_RECORDS_BYTES_MAX);
-    Poll::Ready(match ready!(socket.poll_fill(cx, lease, read, room)) {
+    let room = ReadRoom {
+        lease,
+        first_bytes: HELLO_READ_BYTES,
+        bytes_max: HELLO_RECORDS_BYTES_MAX,
+    };
+    Poll::Ready(match ready!(socket.poll_fill(cx, room, read)) {
         Ok(1..) => Ok(()),
         Ok(0) | Err(_) => Err(HandshakeError::Closed),
     })
