@@ -111,9 +111,7 @@ impl Resolve for SystemResolver {
                 host: host.to_owned(),
                 reason: reason_of(&error),
             })?;
-            let ttl = found
-                .valid_until()
-                .saturating_duration_since(Instant::now());
+            let ttl = found.valid_until().saturating_duration_since(clock::now());
             Ok(Resolved {
                 addresses: found.iter().collect(),
                 ttl,
