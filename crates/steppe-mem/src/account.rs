@@ -15,18 +15,19 @@
 
 mod forced;
 mod lease;
+mod waiter;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 pub use forced::ForcedCharge;
-pub use lease::{Lease, OverBudget, Reservation};
+pub use lease::{Lease, LeavingRoom, OverBudget, Reservation};
+pub use waiter::Waiter;
 
+use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
 use crate::lock::lock;
-use crate::waiters::{AccountQueue, TreeWaiters};
-pub(crate) use lease::LeaseSlot;
-use lease::Purpose;
+use crate::waiters::{AccountQueue, ByteSource, TreeWaiters};
 
 /// One account of the tree. Clones name the same account.
 #[derive(Debug, Clone)]
@@ -78,7 +79,28 @@ pub(crate) struct AccountNode {
     /// Tasks that this account refused.
     queue: AccountQueue,
     /// All waiting tasks of the tree.
-    waiting: Arc<TreeWaiters>,
+    waiting: Arc<TreeWaiters<Account>>,
+}
+
+/// Aligned so that no two workers write the same pair of cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct LeaseSlot {
+    /// Drawn, and not reserved.
+    free_bytes: AtomicU64,
+    account: Account,
+    root: Account,
+    waiting: Arc<TreeWaiters<Account>>,
+    purpose: Purpose,
+}
+
+/// For whom a lease reserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// For the node: what is reserved counts for no client.
+    Node,
+    /// For the client in whose scope it is used.
+    Client,
 }
 
 impl Account {
@@ -118,26 +140,13 @@ impl Account {
         child
     }
 
-    /// A share of this account for one worker.
-    #[must_use]
-    pub fn lease(&self) -> Lease {
-        self.lease_for(Purpose::Node)
-    }
-
-    /// A share of this account for one worker, of which each reservation counts for the client in whose
-    /// [scope](crate::Holder::run) it is made and given back.
-    #[must_use]
-    pub fn client_lease(&self) -> Lease {
-        self.lease_for(Purpose::Client)
-    }
-
-    fn lease_for(&self, purpose: Purpose) -> Lease {
+    fn add_slot(&self, purpose: Purpose) -> Arc<LeaseSlot> {
         let slot = Arc::new(LeaseSlot::new(self.clone(), self.root().clone(), purpose));
         let mut slots = lock(&self.0.slots);
         slots.retain(|slot| slot.strong_count() > 0);
         slots.push(Arc::downgrade(&slot));
         drop(slots);
-        Lease::new(slot)
+        slot
     }
 
     /// The account of this name below this one, with the limit that it has; made where there is none.
@@ -202,20 +211,6 @@ impl Account {
         self.0.waiting.count()
     }
 
-    pub(crate) fn waiting_tasks(&self) -> &TreeWaiters {
-        &self.0.waiting
-    }
-
-    /// Accounts from this one up to the root, both counted.
-    pub(crate) fn depth(&self) -> usize {
-        self.ancestry().count()
-    }
-
-    /// The account `level` above this one: itself at 0.
-    pub(crate) fn node_above(&self, level: usize) -> &AccountNode {
-        self.ancestry().nth(level).expect("a level below the depth")
-    }
-
     pub(crate) fn report(&self) -> AccountReport {
         let children: Vec<_> = self.children().iter().map(Self::report).collect();
         let below: u64 = children.iter().map(|child| child.reserved_bytes).sum();
@@ -274,28 +269,6 @@ impl Account {
                 self.0.waiting.grant(self);
             }
         })
-    }
-
-    /// [`Account::draw`] for whoever has locked the queues.
-    pub(crate) fn draw_unseen(&self, bytes: u64) -> Result<(), usize> {
-        for (level, node) in self.ancestry().enumerate() {
-            if !node.charge(bytes) {
-                self.ancestry()
-                    .take(level)
-                    .for_each(|node| node.discharge(bytes));
-                return Err(level);
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that this account and each above it have `bytes` left.
-    ///
-    /// # Errors
-    /// The number of levels from here up to the account that lacks them.
-    pub(crate) fn find_room(&self, bytes: u64) -> Result<(), usize> {
-        let lacking = self.ancestry().position(|node| node.left_bytes() < bytes);
-        lacking.map_or(Ok(()), Err)
     }
 
     /// Takes `bytes` off here and every account above, and grants them to waiting tasks.
@@ -393,6 +366,42 @@ impl Account {
     }
 }
 
+impl ByteSource for Account {
+    fn depth(&self) -> usize {
+        self.ancestry().count()
+    }
+
+    fn queue_above(&self, level: usize) -> &AccountQueue {
+        let node = self.ancestry().nth(level);
+        &node.expect("a level below the depth").queue
+    }
+
+    fn find_room(&self, bytes: u64) -> Result<(), usize> {
+        let lacking = self.ancestry().position(|node| node.left_bytes() < bytes);
+        lacking.map_or(Ok(()), Err)
+    }
+
+    fn draw_unseen(&self, bytes: u64) -> Result<(), usize> {
+        for (level, node) in self.ancestry().enumerate() {
+            if !node.charge(bytes) {
+                self.ancestry()
+                    .take(level)
+                    .for_each(|node| node.discharge(bytes));
+                return Err(level);
+            }
+        }
+        Ok(())
+    }
+
+    fn reclaim_tree(&self) {
+        self.root().reclaim();
+    }
+
+    fn waiting_tasks(&self) -> &TreeWaiters<Self> {
+        &self.0.waiting
+    }
+}
+
 impl AccountNode {
     fn new(name: String, limit_bytes: u64, parent: Option<Account>) -> Self {
         let waiting = parent
@@ -412,10 +421,6 @@ impl AccountNode {
             queue: AccountQueue::default(),
             waiting,
         }
-    }
-
-    pub(crate) fn queue(&self) -> &AccountQueue {
-        &self.queue
     }
 
     fn charge(&self, bytes: u64) -> bool {
@@ -454,6 +459,89 @@ impl AccountNode {
             "{} gives back {bytes} of {before}",
             self.name
         );
+    }
+}
+
+impl LeaseSlot {
+    fn account(&self) -> &Account {
+        &self.account
+    }
+
+    fn waiting(&self) -> &TreeWaiters<Account> {
+        &self.waiting
+    }
+
+    fn new(account: Account, root: Account, purpose: Purpose) -> Self {
+        Self {
+            free_bytes: AtomicU64::new(0),
+            waiting: Arc::clone(&account.0.waiting),
+            account,
+            root,
+            purpose,
+        }
+    }
+
+    /// Takes `bytes` out of what is free, or out of what can be drawn.
+    fn take(&self, bytes: u64) -> bool {
+        self.take_cached(bytes) || self.account.draw_after_reclaim(bytes)
+    }
+
+    /// Takes `bytes` out of what is free, or draws a chunk for them where nobody waits.
+    fn take_cached(&self, bytes: u64) -> bool {
+        if self.take_free(bytes) {
+            return true;
+        }
+        let chunk = bytes.max(DRAW_BYTES);
+        if self.waiting.is_any() || self.account.draw(chunk).is_err() {
+            return false;
+        }
+        self.keep(chunk - bytes);
+        true
+    }
+
+    fn take_free(&self, bytes: u64) -> bool {
+        self.free_bytes
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |free| {
+                free.checked_sub(bytes)
+            })
+            .is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        if self.keep(bytes) > LEASE_FREE_BYTES_MAX {
+            let free = self.free_bytes.swap(0, Ordering::SeqCst);
+            let kept = free.min(DRAW_BYTES);
+            self.account.give_back(free - kept);
+            self.keep(kept);
+        }
+    }
+
+    /// Keeps `bytes` free, unless somebody waits: how much is free then.
+    fn keep(&self, bytes: u64) -> u64 {
+        let free = self.free_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        // In this order: whoever starts to wait makes it known before it looks here.
+        if self.waiting.is_any() {
+            self.flush();
+            return 0;
+        }
+        free
+    }
+
+    /// Gives back all that is free.
+    fn flush(&self) {
+        if self.free_bytes.load(Ordering::SeqCst) > 0 {
+            self.account
+                .give_back(self.free_bytes.swap(0, Ordering::SeqCst));
+        }
+    }
+}
+
+impl Drop for LeaseSlot {
+    fn drop(&mut self) {
+        self.account.give_back(*self.free_bytes.get_mut());
     }
 }
 

@@ -13,7 +13,7 @@ use steppe_h2::message::SectionKind;
 use steppe_h2::{
     BlockStart, ConnectionError, ConnectionMemory, ErrorCode, Event, StreamId, Truncation,
 };
-use steppe_mem::{Buffer, Reservation, Waiter};
+use steppe_mem::{Buffer, LeavingRoom, Reservation, Waiter};
 use steppe_net::Transport;
 
 use super::inbox::{Cut, ReceivedSection};
@@ -404,7 +404,11 @@ impl Endpoint {
         };
         let lease = self.link.windows.lease();
         let leaving = lease.account().limit_bytes() / leaves;
-        let charge = lease.poll_reserve_leaving(cx, (bytes + more, leaving), &mut block.waiter);
+        let room = LeavingRoom {
+            bytes: bytes + more,
+            leaving,
+        };
+        let charge = lease.poll_reserve_leaving(cx, room, &mut block.waiter);
         let mut connection = self.link.connection.borrow_mut();
         if let Poll::Ready(mut charge) = charge
             && let Ok(section) = HeadSection::take(&mut charge)

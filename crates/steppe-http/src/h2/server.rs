@@ -20,7 +20,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use steppe_h2::{Connection, ConnectionMemory, LocalSettings, Memory, Role};
-use steppe_mem::{Reservation, Waiter};
+use steppe_mem::{LeavingRoom, Reservation, Waiter};
 use steppe_net::{Deadline, Transport, clock};
 
 use self::connection::{Ended, ServerConnection};
@@ -137,11 +137,14 @@ async fn reserve(
     now: Instant,
 ) -> Result<Reservation, Ended> {
     let lease = &settings.lease;
-    let leaving = lease.account().limit_bytes() / CONNECTIONS_LEAVE;
+    let room = LeavingRoom {
+        bytes: CONNECTION_BYTES,
+        leaving: lease.account().limit_bytes() / CONNECTIONS_LEAVE,
+    };
     let mut waiter = Waiter::default();
     deadline.set(now, settings.timeouts.header);
     poll_fn(|cx| {
-        let charge = lease.poll_reserve_leaving(cx, (CONNECTION_BYTES, leaving), &mut waiter);
+        let charge = lease.poll_reserve_leaving(cx, room, &mut waiter);
         if let Poll::Ready(charge) = charge {
             return Poll::Ready(Ok(charge));
         }

@@ -1,14 +1,13 @@
 //! A worker's lease of an account, and the reservations made from it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use super::Account;
+use super::{Account, LeaseSlot, Purpose, Waiter};
 use crate::alloc::signed;
 use crate::clients::{Holder, count_reserved, current, has_share_for, may_admit, poll_may_reserve};
-use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
-use crate::waiters::{BytesWanted, TreeWaiters, Waiter};
+use crate::waiters::{BytesWanted, TreeWaiters};
 
 /// A worker's own share of an account, from which it reserves. Clones share it.
 #[derive(Debug, Clone)]
@@ -25,6 +24,15 @@ pub struct Reservation {
     bytes: usize,
 }
 
+/// Bytes to reserve while about so many more are free.
+#[derive(Debug, Clone, Copy)]
+pub struct LeavingRoom {
+    /// Bytes to reserve.
+    pub bytes: usize,
+    /// Bytes that must be free beyond them.
+    pub leaving: u64,
+}
+
 /// The budget has no room for this many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("over budget: no room for {bytes} bytes")]
@@ -33,25 +41,19 @@ pub struct OverBudget {
     pub bytes: u64,
 }
 
-/// Aligned so that no two workers write the same pair of cache lines.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct LeaseSlot {
-    /// Drawn, and not reserved.
-    pub(super) free_bytes: AtomicU64,
-    account: Account,
-    root: Account,
-    waiting: Arc<TreeWaiters>,
-    purpose: Purpose,
-}
+impl Account {
+    /// A share of this account for one worker.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        Lease::new(self, Purpose::Node)
+    }
 
-/// For whom a lease reserves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// For the node: what is reserved counts for no client.
-    Node,
-    /// For the client in whose scope it is used.
-    Client,
+    /// A share of this account for one worker, of which each reservation counts for the client in whose
+    /// [scope](crate::Holder::run) it is made and given back.
+    #[must_use]
+    pub fn client_lease(&self) -> Lease {
+        Lease::new(self, Purpose::Client)
+    }
 }
 
 impl Lease {
@@ -129,21 +131,21 @@ impl Lease {
         if !waiter.has_place() {
             self.account().make_room(wanted.bytes);
         }
-        ready!(waiter.poll(self, wanted, cx.waker()));
+        ready!(waiter.poll(&self.slot, wanted, cx.waker()));
         Poll::Ready(Reservation::new(self, bytes))
     }
 
-    /// [`Lease::poll_reserve`] for what may wait until others need less: `bytes` are reserved while
-    /// `leaving` more are free, about.
+    /// [`Lease::poll_reserve`] for what may wait until others need less.
     ///
     /// # Cancel safety
     /// As [`Lease::poll_reserve`].
     pub fn poll_reserve_leaving(
         &self,
         cx: &mut Context<'_>,
-        (bytes, leaving): (usize, u64),
+        room: LeavingRoom,
         waiter: &mut Waiter,
     ) -> Poll<Reservation> {
+        let LeavingRoom { bytes, leaving } = room;
         let wanted = BytesWanted {
             bytes: bytes as u64,
             leaving,
@@ -159,7 +161,7 @@ impl Lease {
         {
             return Poll::Ready(Reservation::new(self, bytes));
         }
-        ready!(waiter.poll(self, wanted, cx.waker()));
+        ready!(waiter.poll(&self.slot, wanted, cx.waker()));
         Poll::Ready(Reservation::new(self, bytes))
     }
 
@@ -185,7 +187,8 @@ impl Lease {
         }
     }
 
-    pub(super) fn new(slot: Arc<LeaseSlot>) -> Self {
+    fn new(account: &Account, purpose: Purpose) -> Self {
+        let slot = account.add_slot(purpose);
         Self { slot, holder: None }
     }
 
@@ -227,100 +230,14 @@ impl Lease {
         }
     }
 
-    pub(crate) fn waiting(&self) -> &TreeWaiters {
-        &self.slot.waiting
-    }
-
-    pub(crate) fn slot(&self) -> &Arc<LeaseSlot> {
-        &self.slot
+    /// All waiting tasks of the tree.
+    pub(crate) fn waiting(&self) -> &TreeWaiters<Account> {
+        self.slot.waiting()
     }
 
     /// True when both are clones of the same lease.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.slot, &other.slot)
-    }
-}
-
-impl LeaseSlot {
-    pub(crate) fn account(&self) -> &Account {
-        &self.account
-    }
-
-    pub(crate) fn waiting(&self) -> &TreeWaiters {
-        &self.waiting
-    }
-
-    pub(super) fn new(account: Account, root: Account, purpose: Purpose) -> Self {
-        Self {
-            free_bytes: AtomicU64::new(0),
-            waiting: Arc::clone(&account.0.waiting),
-            account,
-            root,
-            purpose,
-        }
-    }
-
-    /// Takes `bytes` out of what is free, or out of what can be drawn.
-    fn take(&self, bytes: u64) -> bool {
-        self.take_cached(bytes) || self.account.draw_after_reclaim(bytes)
-    }
-
-    /// Takes `bytes` out of what is free, or draws a chunk for them where nobody waits.
-    fn take_cached(&self, bytes: u64) -> bool {
-        if self.take_free(bytes) {
-            return true;
-        }
-        let chunk = bytes.max(DRAW_BYTES);
-        if self.waiting.is_any() || self.account.draw(chunk).is_err() {
-            return false;
-        }
-        self.keep(chunk - bytes);
-        true
-    }
-
-    fn take_free(&self, bytes: u64) -> bool {
-        self.free_bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |free| {
-                free.checked_sub(bytes)
-            })
-            .is_ok()
-    }
-
-    fn give_back(&self, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        if self.keep(bytes) > LEASE_FREE_BYTES_MAX {
-            let free = self.free_bytes.swap(0, Ordering::SeqCst);
-            let kept = free.min(DRAW_BYTES);
-            self.account.give_back(free - kept);
-            self.keep(kept);
-        }
-    }
-
-    /// Keeps `bytes` free, unless somebody waits: how much is free then.
-    fn keep(&self, bytes: u64) -> u64 {
-        let free = self.free_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
-        // In this order: whoever starts to wait makes it known before it looks here.
-        if self.waiting.is_any() {
-            self.flush();
-            return 0;
-        }
-        free
-    }
-
-    /// Gives back all that is free.
-    pub(super) fn flush(&self) {
-        if self.free_bytes.load(Ordering::SeqCst) > 0 {
-            self.account
-                .give_back(self.free_bytes.swap(0, Ordering::SeqCst));
-        }
-    }
-}
-
-impl Drop for LeaseSlot {
-    fn drop(&mut self) {
-        self.account.give_back(*self.free_bytes.get_mut());
     }
 }
 
