@@ -178,7 +178,7 @@ impl Accepting<'_> {
         })?;
         let mut hello = hello;
         hello.consume(end);
-        let mut flight = Flight {
+        let mut flight = ClientFlight {
             pending: Some(hello).filter(|rest| !rest.is_empty()),
             unwhole,
         };
@@ -277,9 +277,9 @@ impl Accepting<'_> {
         &self,
         socket: &mut Transport,
         tls: &mut Connection,
-        flight: &mut Flight,
+        flight: &mut ClientFlight,
     ) -> Result<(), HandshakeError> {
-        let Flight { pending, unwhole } = flight;
+        let ClientFlight { pending, unwhole } = flight;
         let mut left = CLIENT_FLIGHT_BYTES_MAX;
         loop {
             self.wait(|cx| session::poll_send(cx, socket, tls).map_err(|_| HandshakeError::Closed))
@@ -318,20 +318,23 @@ impl Accepting<'_> {
 }
 
 /// A client's bytes behind its ClientHello.
-struct Flight {
+struct ClientFlight {
     /// Read, and not given to rustls. Never empty.
     pending: Option<Buffer>,
     unwhole: Unwhole,
 }
 
 /// A handshake whose ClientHello was answered.
-struct Begun {
+struct BegunHandshake {
     tls: Connection,
     identity: usize,
     server_name: Option<Box<str>>,
 }
 
-fn begin(in_force: &InForce, mut hello: &[u8]) -> Result<Begun, (HandshakeError, Vec<u8>)> {
+fn begin(
+    in_force: &InForce,
+    mut hello: &[u8],
+) -> Result<BegunHandshake, (HandshakeError, Vec<u8>)> {
     let failed = |(error, mut alert): (rustls::Error, rustls::server::AcceptedAlert)| {
         let mut bytes = Vec::new();
         let _ = alert.write_all(&mut bytes);
@@ -353,7 +356,7 @@ fn begin(in_force: &InForce, mut hello: &[u8]) -> Result<Begun, (HandshakeError,
     let server_name = name.map(Box::from);
     let config = Arc::clone(in_force.config(identity));
     let tls: ServerConnection = accepted.into_connection(config).map_err(failed)?;
-    Ok(Begun {
+    Ok(BegunHandshake {
         tls: Connection::Server(tls),
         identity,
         server_name,
