@@ -47,13 +47,13 @@ pub struct Served {
 #[derive(Debug)]
 pub struct FileResponder {
     lease: Lease,
-    state: State,
+    state: ResponderState,
     content: Content,
     waiting: BudgetWait,
 }
 
 #[derive(Debug)]
-enum State {
+enum ResponderState {
     /// A thread looks for the file.
     Looking(RequestHead, Variant, DiskTask<io::Result<Found>>),
     /// A thread lists the folder.
@@ -94,13 +94,13 @@ impl FileResponder {
         if !matches!(head.method(), b"GET" | b"HEAD") {
             let allowed = (&b"allow"[..], &b"GET, HEAD"[..]);
             let answer = answer::words(asked, 405, &[allowed])?;
-            return Ok(Self::at(lease, State::Answered(answer)));
+            return Ok(Self::at(lease, ResponderState::Answered(answer)));
         }
         let accepted = Accepted::of(&head.fields, &served.precompressed);
         let lookup = Lookup::new(head.path(), &served.names, accepted, lease)?;
         let Some(mut lookup) = lookup else {
             let answer = answer::words(asked, 404, &[])?;
-            return Ok(Self::at(lease, State::Answered(answer)));
+            return Ok(Self::at(lease, ResponderState::Answered(answer)));
         };
         let now = clock::now();
         match served.folder.try_find(now, |root| lookup.find(root)) {
@@ -109,11 +109,11 @@ impl FileResponder {
         }
         let task = served.folder.find(now, move |root| lookup.find(root));
         let task = task.map_err(|error| GatewayError::file(&error))?;
-        let state = State::Looking(head, variant, task);
+        let state = ResponderState::Looking(head, variant, task);
         Ok(Self::at(lease, state))
     }
 
-    fn at(lease: &Lease, state: State) -> Self {
+    fn at(lease: &Lease, state: ResponderState) -> Self {
         Self {
             lease: lease.clone(),
             state,
@@ -128,13 +128,13 @@ fn settle(
     asked: Asked<'_>,
     head: &RequestHead,
     found: io::Result<Found>,
-) -> Result<State, GatewayError> {
+) -> Result<ResponderState, GatewayError> {
     let answer = match found {
         Ok(Found::File(found)) => answer::file(asked, head, found),
         Ok(Found::Folder) => answer::redirect(asked, head),
         Ok(Found::Unindexed(folder)) => {
             let listing = listing::start(folder, asked.lease)?;
-            return Ok(State::Listing(asked.variant, listing));
+            return Ok(ResponderState::Listing(asked.variant, listing));
         }
         Ok(Found::Nothing) => answer::words(asked, 404, &[]),
         Err(error) => match error.kind() {
@@ -144,7 +144,7 @@ fn settle(
             _ => return Err(GatewayError::file(&error)),
         },
     };
-    Ok(State::Answered(answer?))
+    Ok(ResponderState::Answered(answer?))
 }
 
 impl Responder for FileResponder {
@@ -155,25 +155,27 @@ impl Responder for FileResponder {
                 lease: &self.lease,
             };
             self.state = match &mut self.state {
-                State::Looking(head, variant, task) => {
+                ResponderState::Looking(head, variant, task) => {
                     let found = ready!(task.poll(cx)).and_then(|found| found);
                     settle(asked(variant), head, found)?
                 }
-                State::Listing(variant, listing) => {
+                ResponderState::Listing(variant, listing) => {
                     let page = ready!(listing.poll(cx)).and_then(|page| page);
                     let page = page.map_err(|error| GatewayError::file(&error))?;
-                    State::Answered(answer::listing(asked(variant), page)?)
+                    ResponderState::Answered(answer::listing(asked(variant), page)?)
                 }
-                State::Answered(_) | State::Sending => break,
+                ResponderState::Answered(_) | ResponderState::Sending => break,
             };
         }
-        Poll::Ready(match std::mem::replace(&mut self.state, State::Sending) {
-            State::Answered(answer) => {
-                self.content = answer.content;
-                Ok(answer.head)
-            }
-            _ => Err(GatewayError::bad_response()),
-        })
+        Poll::Ready(
+            match std::mem::replace(&mut self.state, ResponderState::Sending) {
+                ResponderState::Answered(answer) => {
+                    self.content = answer.content;
+                    Ok(answer.head)
+                }
+                _ => Err(GatewayError::bad_response()),
+            },
+        )
     }
 
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {

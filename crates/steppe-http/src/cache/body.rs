@@ -20,7 +20,7 @@ use crate::limits::CACHE_WINDOW_BYTES;
 
 /// The content of a response, as its readers share it.
 pub(crate) struct Body {
-    whole: OnceLock<Whole>,
+    whole: OnceLock<WholeBody>,
     live: Mutex<Live>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Body {
 pub(crate) struct BodyWriter(Arc<Body>);
 
 #[derive(Debug)]
-struct Whole {
+struct WholeBody {
     chunks: Box<[Chunk]>,
     bytes: u64,
 }
@@ -47,7 +47,7 @@ struct Live {
     /// Memory of the chunks that are held.
     held_bytes: usize,
     is_stored: bool,
-    end: Option<Ended>,
+    end: Option<BodyEnd>,
     trailers: Option<FieldBlock>,
     readers: Vec<Option<Position>>,
     /// The waker of the writer, which waits for room or for the last reader to leave.
@@ -55,7 +55,7 @@ struct Live {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum BodyEnd {
     Whole,
     Cut,
 }
@@ -99,7 +99,7 @@ impl Body {
     }
 
     /// Ends the content, unless it has ended.
-    fn end(&self, end: Ended) {
+    fn end(&self, end: BodyEnd) {
         self.change(|live| {
             live.end.get_or_insert(end);
             live.wakers()
@@ -123,7 +123,7 @@ impl Body {
             return Some(reader);
         }
         let mut live = self.live();
-        if live.first > 0 || live.end == Some(Ended::Cut) {
+        if live.first > 0 || live.end == Some(BodyEnd::Cut) {
             return None;
         }
         let free = live.readers.iter().position(Option::is_none);
@@ -256,7 +256,7 @@ impl BodyWriter {
         if live.is_stored {
             // Stored content takes no room for chunks to come.
             let chunks = std::mem::take(&mut live.chunks);
-            let whole = Whole {
+            let whole = WholeBody {
                 chunks: Vec::from(chunks).into(),
                 bytes: live.bytes,
             };
@@ -265,13 +265,13 @@ impl BodyWriter {
             live.trailers = trailers;
         }
         drop(live);
-        self.0.end(Ended::Whole);
+        self.0.end(BodyEnd::Whole);
     }
 }
 
 impl Drop for BodyWriter {
     fn drop(&mut self) {
-        self.0.end(Ended::Cut);
+        self.0.end(BodyEnd::Cut);
     }
 }
 
@@ -375,8 +375,8 @@ impl BodyReader {
             return Poll::Ready(Ok(Some(chunk)));
         }
         match live.end {
-            Some(Ended::Whole) => Poll::Ready(Ok(None)),
-            Some(Ended::Cut) => Poll::Ready(Err(Cut)),
+            Some(BodyEnd::Whole) => Poll::Ready(Ok(None)),
+            Some(BodyEnd::Cut) => Poll::Ready(Err(Cut)),
             None => {
                 let here = live.readers[slot].as_mut().expect("it is its own");
                 here.waker = Some(cx.waker().clone());

@@ -38,12 +38,12 @@ pub(crate) struct Reading<'a> {
 #[derive(Debug)]
 pub(crate) struct Reader {
     head: Option<ResponseHead>,
-    content: Content,
+    content: ServedContent,
     lease: Lease,
 }
 
 #[derive(Debug)]
-enum Content {
+enum ServedContent {
     Nothing,
     /// The content of the response, or the bytes that are left of a range.
     One(BodyReader, Option<u64>),
@@ -101,10 +101,10 @@ impl Reader {
                 (head.fields).append_formatted(b"content-length", format_args!("{bytes}"))?;
             }
             head.length = ContentLength::Empty;
-            return Ok(Self::of(head, Content::Nothing, reading));
+            return Ok(Self::of(head, ServedContent::Nothing, reading));
         }
         let reader = reader(stored, reserved)?;
-        Ok(Self::of(head, Content::One(reader, None), reading))
+        Ok(Self::of(head, ServedContent::One(reader, None), reading))
     }
 
     /// Adds `lines` to the head, which are for this request alone.
@@ -120,7 +120,7 @@ impl Reader {
         Ok(self)
     }
 
-    fn of(head: ResponseHead, content: Content, reading: &Reading<'_>) -> Self {
+    fn of(head: ResponseHead, content: ServedContent, reading: &Reading<'_>) -> Self {
         Self {
             head: Some(head),
             content,
@@ -141,7 +141,7 @@ impl Reader {
         }
         reading.add_fields(stored, &mut head)?;
         head.length = ContentLength::Empty;
-        Ok(Self::of(head, Content::Nothing, reading))
+        Ok(Self::of(head, ServedContent::Nothing, reading))
     }
 
     fn unsatisfiable(stored: &StoredResponse, reading: &Reading<'_>) -> Result<Self, GatewayError> {
@@ -149,7 +149,7 @@ impl Reader {
         let mut head = ResponseHead::new(416, ContentLength::Empty, reading.lease)?;
         append_unsatisfied_range(&mut head.fields, bytes)?;
         reading.add_fields(stored, &mut head)?;
-        Ok(Self::of(head, Content::Nothing, reading))
+        Ok(Self::of(head, ServedContent::Nothing, reading))
     }
 
     fn one(
@@ -166,7 +166,11 @@ impl Reader {
         head.length = ContentLength::Known(length);
         let mut reader = reader(stored, reserved)?;
         reader.seek(range.start);
-        Ok(Self::of(head, Content::One(reader, Some(length)), reading))
+        Ok(Self::of(
+            head,
+            ServedContent::One(reader, Some(length)),
+            reading,
+        ))
     }
 
     fn several(
@@ -189,7 +193,11 @@ impl Reader {
             reader: reader(stored, None)?,
             left: 0,
         };
-        Ok(Self::of(head, Content::Several(Box::new(parts)), reading))
+        Ok(Self::of(
+            head,
+            ServedContent::Several(Box::new(parts)),
+            reading,
+        ))
     }
 }
 
@@ -248,14 +256,14 @@ impl Responder for Reader {
 
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
         match &mut self.content {
-            Content::Nothing => Poll::Ready(Ok(Part::End(None))),
-            Content::One(reader, left) => {
+            ServedContent::Nothing => Poll::Ready(Ok(Part::End(None))),
+            ServedContent::One(reader, left) => {
                 let Some(chunk) = ready!(poll_some(cx, reader, left.as_mut()))? else {
                     return Poll::Ready(Ok(Part::End(reader.trailers())));
                 };
                 Poll::Ready(Ok(Part::Chunk(chunk)))
             }
-            Content::Several(parts) => parts.poll_part(cx, &self.lease),
+            ServedContent::Several(parts) => parts.poll_part(cx, &self.lease),
         }
     }
 

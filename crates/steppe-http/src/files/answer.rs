@@ -45,7 +45,7 @@ pub(super) struct Variant {
 }
 
 /// A head under construction.
-struct Draft<'a> {
+struct HeadDraft<'a> {
     asked: Asked<'a>,
     fields: FieldBlock,
     status: u16,
@@ -58,7 +58,7 @@ pub(super) fn words(
     status: u16,
     further: &[(&[u8], &[u8])],
 ) -> Result<Answer, OverBudget> {
-    let mut draft = Draft::new(asked, status)?;
+    let mut draft = HeadDraft::new(asked, status)?;
     for (name, value) in further {
         draft.fields.append(name, value)?;
     }
@@ -79,7 +79,7 @@ pub(super) fn redirect(asked: Asked<'_>, head: &RequestHead) -> Result<Answer, O
 
 /// The list of a folder, with a policy by which browsers load and run nothing.
 pub(super) fn listing(asked: Asked<'_>, page: Buffer) -> Result<Answer, OverBudget> {
-    let mut draft = Draft::new(asked, 200)?;
+    let mut draft = HeadDraft::new(asked, 200)?;
     for (name, value) in [
         (&b"content-type"[..], &b"text/html; charset=utf-8"[..]),
         (b"cache-control", b"no-cache"),
@@ -130,7 +130,7 @@ pub(super) fn file(
         RequestedRange::Single(_) | RequestedRange::Multiple(_) => 206,
         RequestedRange::Unsatisfiable => return unsatisfiable(asked, bytes),
     };
-    let mut draft = Draft::new(asked, status)?;
+    let mut draft = HeadDraft::new(asked, status)?;
     draft.validators(&validators)?;
     draft.lifetime(cache_control)?;
     if let Some(coding) = coding {
@@ -166,19 +166,19 @@ fn not_modified(
     validators: &FileValidators,
     cache_control: Option<&str>,
 ) -> Result<Answer, OverBudget> {
-    let mut draft = Draft::new(asked, 304)?;
+    let mut draft = HeadDraft::new(asked, 304)?;
     draft.validators(validators)?;
     draft.lifetime(cache_control)?;
     Ok(draft.finish(ContentLength::Empty, Content::Nothing))
 }
 
 fn unsatisfiable(asked: Asked<'_>, bytes: u64) -> Result<Answer, OverBudget> {
-    let mut draft = Draft::new(asked, 416)?;
+    let mut draft = HeadDraft::new(asked, 416)?;
     append_unsatisfied_range(&mut draft.fields, bytes)?;
     draft.words()
 }
 
-impl<'a> Draft<'a> {
+impl<'a> HeadDraft<'a> {
     fn new(asked: Asked<'a>, status: u16) -> Result<Self, OverBudget> {
         let mut fields = FieldBlock::new(Buffer::take(asked.lease, HEAD_BYTES)?, FieldList::take());
         let reason = fields.put(status::reason(status).as_bytes())?;

@@ -25,7 +25,7 @@ pub(super) type Listing = DiskTask<io::Result<Buffer>>;
 
 /// An entry of the list. Ordered as it is shown: folders first, then by name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct ListingRow {
     is_file: bool,
     name: Box<[u8]>,
     bytes: u64,
@@ -35,7 +35,7 @@ struct Row {
 /// The first entries of a folder.
 #[derive(Debug, Default)]
 struct Rows {
-    first: BinaryHeap<Row>,
+    first: BinaryHeap<ListingRow>,
     seen: usize,
     left_out: usize,
     /// The folder has entries beyond the bound of those that are looked at.
@@ -46,7 +46,8 @@ struct Rows {
 const NAME_BYTES_MAX: usize = 255;
 
 /// Memory that entries take while they are sorted.
-const ROWS_BYTES: usize = (LISTING_ENTRIES_MAX + 1) * (NAME_BYTES_MAX + 2 * size_of::<Row>());
+const ROWS_BYTES: usize =
+    (LISTING_ENTRIES_MAX + 1) * (NAME_BYTES_MAX + 2 * size_of::<ListingRow>());
 
 /// Room that is kept for the end of the page.
 const END_BYTES: usize = 256;
@@ -79,7 +80,7 @@ impl Rows {
         if entry.name.starts_with(b".") || !can_be_requested(entry) {
             return ControlFlow::Continue(());
         }
-        self.first.push(Row {
+        self.first.push(ListingRow {
             is_file: !entry.is_folder,
             name: entry.name.into(),
             bytes: entry.status.bytes,
@@ -162,7 +163,7 @@ fn begin(path: &[u8], text: &mut Vec<u8>) {
     );
 }
 
-impl Row {
+impl ListingRow {
     fn write(&self, clock: &mut Clock, text: &mut Vec<u8>) {
         let slash: &[u8] = if self.is_file { b"" } else { b"/" };
         // With a `./`, nothing in a name is a scheme.

@@ -36,10 +36,10 @@ use padding::Padding;
 
 /// Compresses responses.
 #[derive(Debug)]
-pub struct CompressFilter(Arc<Shared>);
+pub struct CompressFilter(Arc<CompressSetup>);
 
 #[derive(Debug)]
-struct Shared {
+struct CompressSetup {
     config: Compress,
     contexts: Arc<Contexts>,
     /// The key from which lengths of padding are derived. `None`: there is no padding.
@@ -49,7 +49,7 @@ struct Shared {
 /// The state of one exchange.
 #[derive(Debug)]
 struct Compressing {
-    shared: Arc<Shared>,
+    shared: Arc<CompressSetup>,
     accepted: Option<Coding>,
     /// The kind of the request's method.
     method: MethodKind,
@@ -69,7 +69,7 @@ impl CompressFilter {
     pub fn new(name: &str, config: Compress, account: &Account) -> Self {
         let key = || hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
         let key = (config.breach == Breach::Pad).then(|| key().expect("the system has randomness"));
-        Self(Arc::new(Shared {
+        Self(Arc::new(CompressSetup {
             contexts: Arc::new(Contexts::new(name, account)),
             config,
             key,

@@ -75,7 +75,7 @@ struct Limited {
 
 /// The key by which requests are counted.
 #[derive(Hash)]
-enum Key<'a> {
+enum BucketKey<'a> {
     Network(u8, u128),
     Value(Option<Cow<'a, [u8]>>),
 }
@@ -119,12 +119,12 @@ impl RateLimitFilter {
         &'a self,
         about: &About<'a>,
         head: &'a RequestHead,
-    ) -> Result<Key<'a>, GatewayError> {
+    ) -> Result<BucketKey<'a>, GatewayError> {
         Ok(match &self.config.key {
             RateKey::Ip => {
                 let (v4, v6) = self.config.prefix;
                 let (family, bits) = network(about.client, v4, v6);
-                Key::Network(family, bits)
+                BucketKey::Network(family, bits)
             }
             RateKey::Header(name) => {
                 let mut values = head.fields.values_named(name.as_bytes());
@@ -132,19 +132,19 @@ impl RateLimitFilter {
                 if values.next().is_some() {
                     return Err(GatewayError::bad_request());
                 }
-                Key::Value(value.map(Cow::Borrowed))
+                BucketKey::Value(value.map(Cow::Borrowed))
             }
             RateKey::Claim(name) => {
                 let token = about.identity.token();
                 let claim = token.as_ref().and_then(|token| token.claim(name));
                 let text = claim.and_then(token::text);
-                Key::Value(text.map(|text| Cow::Owned(text.into_bytes())))
+                BucketKey::Value(text.map(|text| Cow::Owned(text.into_bytes())))
             }
             RateKey::ApiKey => {
                 let name = about.identity.api_key();
-                Key::Value(name.map(|name| Cow::Owned(name.as_bytes().to_vec())))
+                BucketKey::Value(name.map(|name| Cow::Owned(name.as_bytes().to_vec())))
             }
-            RateKey::Route => Key::Value(Some(Cow::Borrowed(about.route.as_bytes()))),
+            RateKey::Route => BucketKey::Value(Some(Cow::Borrowed(about.route.as_bytes()))),
         })
     }
 
@@ -302,7 +302,7 @@ impl ExchangeFilter for Limited {
     }
 }
 
-impl Key<'_> {
+impl BucketKey<'_> {
     /// The name of its bucket in the store: the same on every node, and none of a client's secrets.
     fn text(&self, filter: &str) -> String {
         use fmt::Write as _;

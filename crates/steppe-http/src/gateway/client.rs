@@ -47,7 +47,7 @@ pub struct ClientContext {
     destination: Option<SocketAddr>,
     /// What was agreed below the protocol; `None`: nothing.
     tls: Option<Rc<ClientSession>>,
-    known: Cell<Known>,
+    known: Cell<KnownPeer>,
     totals: TotalMetrics,
     /// `None`: its connection may be over.
     counted: Option<Counted>,
@@ -55,7 +55,7 @@ pub struct ClientContext {
 
 /// Who the peer is to a snapshot, which says whom to believe.
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownPeer {
     snapshot: u64,
     peer: Peer,
 }
@@ -145,7 +145,7 @@ impl ClientContext {
             peer: address,
             destination,
         } = ends;
-        let known = Known {
+        let known = KnownPeer {
             snapshot: snapshot.id,
             peer: peer_of(snapshot, address),
         };
@@ -272,7 +272,7 @@ impl ClientContext {
             return known.peer;
         }
         let peer = peer_of(snapshot, self.address);
-        self.known.set(Known {
+        self.known.set(KnownPeer {
             snapshot: snapshot.id,
             peer,
         });

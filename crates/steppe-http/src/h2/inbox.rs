@@ -16,8 +16,8 @@ use super::windows::Window;
 pub(super) struct Inbox {
     /// The task of the exchange.
     waker: Option<Waker>,
-    content: Queue<Chunk>,
-    sections: Queue<ReceivedSection>,
+    content: InlineQueue<Chunk>,
+    sections: InlineQueue<ReceivedSection>,
     /// The peer sends nothing more.
     pub(super) is_ended: bool,
     /// The stream is closed before its end.
@@ -125,13 +125,13 @@ impl Inbox {
 
 /// A queue whose first item allocates nothing.
 #[derive(Debug)]
-struct Queue<T> {
+struct InlineQueue<T> {
     /// `None`: it is empty.
     first: Option<T>,
     rest: VecDeque<T>,
 }
 
-impl<T> Default for Queue<T> {
+impl<T> Default for InlineQueue<T> {
     fn default() -> Self {
         Self {
             first: None,
@@ -140,7 +140,7 @@ impl<T> Default for Queue<T> {
     }
 }
 
-impl<T> Queue<T> {
+impl<T> InlineQueue<T> {
     fn push(&mut self, item: T) {
         match self.first {
             None => self.first = Some(item),

@@ -41,7 +41,7 @@ pub struct UpstreamState {
     targets: Mutex<Vec<Target>>,
     /// Incremented when the candidates change.
     version: AtomicU64,
-    kept: Arc<Kept>,
+    kept: Arc<SurvivingState>,
 }
 
 /// The addresses of an upstream's servers, and TLS toward them.
@@ -55,7 +55,7 @@ pub struct Way {
 
 /// State that survives a reload.
 #[derive(Debug, Default)]
-struct Kept {
+struct SurvivingState {
     breaker: Arc<Breaker>,
     retries: RetryBudget,
     hedges: RetryBudget,

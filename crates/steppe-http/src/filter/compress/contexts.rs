@@ -24,11 +24,11 @@ pub(super) struct Contexts {
 #[repr(align(128))]
 struct Shelf {
     lease: Lease,
-    stock: Mutex<Stock>,
+    stock: Mutex<IdleEncoders>,
 }
 
 #[derive(Debug, Default)]
-struct Stock {
+struct IdleEncoders {
     idle: Vec<Idle>,
     /// The encoder of whole content, at the one level that the filter has.
     whole: Option<Arc<Mutex<Charged>>>,
@@ -174,12 +174,12 @@ impl Contexts {
 }
 
 impl Shelf {
-    fn stock(&self) -> MutexGuard<'_, Stock> {
+    fn stock(&self) -> MutexGuard<'_, IdleEncoders> {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn clear(&self) {
-        *self.stock() = Stock::default();
+        *self.stock() = IdleEncoders::default();
     }
 }
 

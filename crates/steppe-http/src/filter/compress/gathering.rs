@@ -17,11 +17,11 @@ pub(super) struct Gathering {
     whole: Whole,
     /// `None`: what comes first is all of it, or it is streamed.
     length: Option<usize>,
-    held: Held,
+    held: GatheredContent,
 }
 
 #[derive(Debug)]
-enum Held {
+enum GatheredContent {
     Nothing,
     /// As it came: content that is there at once is not copied.
     One(Chunk),
@@ -39,16 +39,16 @@ impl Gathering {
         Self {
             whole,
             length: length.and_then(|length| usize::try_from(length).ok()),
-            held: Held::Nothing,
+            held: GatheredContent::Nothing,
         }
     }
 
     /// The content gathered so far.
     pub(super) fn content(&self) -> &[u8] {
         match &self.held {
-            Held::Nothing => &[],
-            Held::One(chunk) => chunk.filled(),
-            Held::Several(buffer) => buffer.filled(),
+            GatheredContent::Nothing => &[],
+            GatheredContent::One(chunk) => chunk.filled(),
+            GatheredContent::Several(buffer) => buffer.filled(),
         }
     }
 
@@ -56,7 +56,7 @@ impl Gathering {
     pub(super) fn takes(&self, bytes: usize) -> bool {
         let allowed = match (&self.held, self.length) {
             (_, Some(length)) => length,
-            (Held::Nothing, None) => WHOLE_CONTENT_BYTES_MAX,
+            (GatheredContent::Nothing, None) => WHOLE_CONTENT_BYTES_MAX,
             (_, None) => 0,
         };
         self.content().len() + bytes <= allowed
@@ -69,10 +69,10 @@ impl Gathering {
         lease: &Lease,
         waiter: &mut Waiter,
     ) -> Poll<()> {
-        if let (Held::One(first), Some(length)) = (&self.held, self.length) {
+        if let (GatheredContent::One(first), Some(length)) = (&self.held, self.length) {
             let mut buffer = ready!(Buffer::poll_take(cx, lease, length, waiter));
             buffer.put(first.filled()).expect("it is a part of all");
-            self.held = Held::Several(buffer);
+            self.held = GatheredContent::Several(buffer);
         }
         Poll::Ready(())
     }
@@ -80,8 +80,8 @@ impl Gathering {
     /// Takes some of it over, for which there is room.
     pub(super) fn add(&mut self, chunk: Chunk) {
         match &mut self.held {
-            Held::Several(buffer) => buffer.put(chunk.filled()).expect("room was made"),
-            held => *held = Held::One(chunk),
+            GatheredContent::Several(buffer) => buffer.put(chunk.filled()).expect("room was made"),
+            held => *held = GatheredContent::One(chunk),
         }
     }
 
@@ -110,9 +110,9 @@ impl Gathering {
     /// The content gathered so far, for the streaming encoder.
     pub(super) fn into_chunk(self) -> Option<Chunk> {
         match self.held {
-            Held::Nothing => None,
-            Held::One(chunk) => Some(chunk),
-            Held::Several(buffer) => Some(buffer.into()),
+            GatheredContent::Nothing => None,
+            GatheredContent::One(chunk) => Some(chunk),
+            GatheredContent::Several(buffer) => Some(buffer.into()),
         }
     }
 }

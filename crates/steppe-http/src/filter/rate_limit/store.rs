@@ -47,7 +47,7 @@ return 0
 
 /// The way to the store.
 pub(super) struct Store {
-    to_thread: mpsc::Sender<Question>,
+    to_thread: mpsc::Sender<StoreQuestion>,
     counts: Arc<Counts>,
 }
 
@@ -62,7 +62,7 @@ pub(super) enum Answer {
     Away,
 }
 
-struct Question {
+struct StoreQuestion {
     key: String,
     answer: oneshot::Sender<Answer>,
 }
@@ -96,7 +96,7 @@ impl Store {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        let asked = self.to_thread.try_send(Question { key, answer });
+        let asked = self.to_thread.try_send(StoreQuestion { key, answer });
         asked.is_ok().then_some(answered)
     }
 }
@@ -113,13 +113,13 @@ struct Line {
 
 /// The connection that is used, and its number.
 #[derive(Default)]
-struct Connected {
+struct StoreConnection {
     connection: RefCell<Option<MultiplexedConnection>>,
     number: Cell<u64>,
     is_lost: Notify,
 }
 
-impl Connected {
+impl StoreConnection {
     fn begin(&self, connection: MultiplexedConnection) {
         self.connection.replace(Some(connection));
         self.number.set(self.number.get() + 1);
@@ -138,9 +138,9 @@ impl Line {
         }
     }
 
-    async fn serve(self, mut questions: mpsc::Receiver<Question>) {
+    async fn serve(self, mut questions: mpsc::Receiver<StoreQuestion>) {
         let this = Rc::new(self);
-        let connected = Rc::<Connected>::default();
+        let connected = Rc::<StoreConnection>::default();
         let keeping = spawn_local(Rc::clone(&this).keep_connected(Rc::clone(&connected)));
         let room = Rc::new(Semaphore::new(STORE_IN_FLIGHT_MAX));
         while let Some(question) = questions.recv().await {
@@ -162,7 +162,7 @@ impl Line {
     }
 
     /// Connects, and again whenever the connection is lost.
-    async fn keep_connected(self: Rc<Self>, connected: Rc<Connected>) {
+    async fn keep_connected(self: Rc<Self>, connected: Rc<StoreConnection>) {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(Duration::from_secs(1)))
             .set_response_timeout(Some(RESPONSE_TIMEOUT));
@@ -190,7 +190,7 @@ impl Line {
         }
     }
 
-    async fn answer(&self, connected: &Connected, key: &str) -> Answer {
+    async fn answer(&self, connected: &StoreConnection, key: &str) -> Answer {
         let number = connected.number.get();
         let connection = connected.connection.borrow().clone();
         let Some(mut connection) = connection else {

@@ -41,21 +41,21 @@ struct Collected {
 /// One exchange of which content is edited.
 #[derive(Debug)]
 pub(super) struct Editing {
-    request: Option<Request>,
+    request: Option<RequestEdit>,
     response: Option<Arc<JsonEditor>>,
     is_to_head: bool,
-    collected: Option<Response>,
+    collected: Option<ResponseEdit>,
 }
 
 #[derive(Debug)]
-struct Request {
+struct RequestEdit {
     content: Collected,
     coding: Option<Coding>,
     whole: Option<WholeContent>,
 }
 
 #[derive(Debug)]
-struct Response {
+struct ResponseEdit {
     content: Collected,
     /// The edited content.
     edited: Option<Chunk>,
@@ -195,7 +195,7 @@ impl Editing {
         let is_edited = head.length != ContentLength::Empty && is_json(&head.fields);
         let request = match request.filter(|_| is_edited) {
             None => None,
-            Some(editor) => Some(Request {
+            Some(editor) => Some(RequestEdit {
                 coding: coding(&head.fields)?,
                 content: Collected::new(editor, head.length).map_err(Refused::of_request)?,
                 whole: None,
@@ -269,7 +269,7 @@ impl ExchangeFilter for Editing {
             return Ok(());
         }
         let content = Collected::new(editor, head.length).map_err(Refused::of_response)?;
-        self.collected = Some(Response {
+        self.collected = Some(ResponseEdit {
             content,
             edited: None,
             length: ContentLength::Unknown,
@@ -304,7 +304,7 @@ impl ExchangeFilter for Editing {
     }
 }
 
-impl Request {
+impl RequestEdit {
     fn edit(&mut self, head: &mut RequestHead) -> Result<(), GatewayError> {
         let coding = self.coding;
         let edited = (self.content)
@@ -328,7 +328,7 @@ impl Request {
     }
 }
 
-impl BodyTransform for Response {
+impl BodyTransform for ResponseEdit {
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
         self.content.put(part).map_err(Refused::of_response)?;
         if self.content.is_whole() {

@@ -104,7 +104,7 @@ impl Edits {
     fn write(&self, raw: &RawValue, out: &mut Out<'_>, deep: usize) -> serde_json::Result<()> {
         let text = raw.get();
         let mut reader = serde_json::Deserializer::from_str(text);
-        let editing = Editing {
+        let editing = ValueEditing {
             edits: self,
             out,
             deep,
@@ -119,7 +119,7 @@ impl Edits {
     /// Writes an object that was not there.
     fn write_new<E: Error>(&self, out: &mut Out<'_>) -> Result<(), E> {
         out.put(b"{")?;
-        let mut position = Position::First;
+        let mut position = ItemPosition::First;
         for (name, edit) in &self.0 {
             let is_set = match edit {
                 Edit::Set(_) => true,
@@ -147,7 +147,7 @@ impl Edits {
 }
 
 /// The position of a member within its object, or of an item within its array.
-enum Position {
+enum ItemPosition {
     First,
     Later,
 }
@@ -167,15 +167,15 @@ impl Out<'_> {
     }
 
     /// The comma between two members of an object, or two items of an array.
-    fn separate<E: Error>(&mut self, position: &mut Position) -> Result<(), E> {
-        match std::mem::replace(position, Position::Later) {
-            Position::First => Ok(()),
-            Position::Later => self.put(b","),
+    fn separate<E: Error>(&mut self, position: &mut ItemPosition) -> Result<(), E> {
+        match std::mem::replace(position, ItemPosition::Later) {
+            ItemPosition::First => Ok(()),
+            ItemPosition::Later => self.put(b","),
         }
     }
 
     /// The name of the next member of an object.
-    fn name<E: Error>(&mut self, name: &str, position: &mut Position) -> Result<(), E> {
+    fn name<E: Error>(&mut self, name: &str, position: &mut ItemPosition) -> Result<(), E> {
         self.separate(position)?;
         serde_json::to_writer(&mut *self, name).map_err(E::custom)?;
         self.put(b":")
@@ -195,13 +195,13 @@ impl io::Write for Out<'_> {
 }
 
 /// A value that is read, and written edited.
-struct Editing<'a, 'b> {
+struct ValueEditing<'a, 'b> {
     edits: &'a Edits,
     out: &'a mut Out<'b>,
     deep: usize,
 }
 
-impl<'de> Visitor<'de> for Editing<'_, '_> {
+impl<'de> Visitor<'de> for ValueEditing<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -211,7 +211,7 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let Self { edits, out, deep } = self;
         out.put(b"{")?;
-        let mut position = Position::First;
+        let mut position = ItemPosition::First;
         // What members that edits name were last.
         let mut last: BTreeMap<String, &'de RawValue> = BTreeMap::new();
         while let Some(name) = members.next_key::<Cow<'de, str>>()? {
@@ -259,7 +259,7 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
             return Err(A::Error::custom("arrays nested too deeply"));
         }
         out.put(b"[")?;
-        let mut position = Position::First;
+        let mut position = ItemPosition::First;
         while let Some(item) = items.next_element::<&'de RawValue>()? {
             out.separate(&mut position)?;
             edits.write(item, out, deep + 1).map_err(A::Error::custom)?;

@@ -114,7 +114,7 @@ fn a_question_that_fails_ends_its_own_connection_and_no_later_one() {
     };
     let client = Client::open(store.url()).expect("a URL");
     let line = Line::new(client.clone(), &rate, Arc::clone(&counts));
-    let connected = Connected::default();
+    let connected = StoreConnection::default();
     run(async {
         let connect = async || {
             let connection = client.get_multiplexed_async_connection().await;
