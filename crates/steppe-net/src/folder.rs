@@ -85,7 +85,7 @@ pub struct FolderContents {
 
 /// A file or folder in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct FolderEntry<'a> {
     /// Name in that folder.
     pub name: &'a [u8],
     /// False for a regular file.
@@ -258,7 +258,7 @@ impl FolderContents {
     pub fn for_each(
         &self,
         is_served: impl Fn(&[u8]) -> bool,
-        mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>,
+        mut each: impl FnMut(FolderEntry<'_>) -> ControlFlow<()>,
     ) -> io::Result<()> {
         for entry in Dir::read_from(&self.handle)? {
             let entry = entry?;
@@ -270,7 +270,7 @@ impl FolderContents {
                 continue;
             };
             let name = name.to_bytes();
-            let entry = Entry {
+            let entry = FolderEntry {
                 name,
                 is_folder,
                 status,

@@ -101,7 +101,7 @@ pub use drain::{Drain, Phase};
 pub use drain_grace::DrainGrace;
 pub use file_limit::{FileLimit, raise_file_limit};
 pub use folder::{
-    Entry, File, FileStatus, Folder, FolderContents, FolderHandle, Opened, Reading, Root,
+    File, FileStatus, Folder, FolderContents, FolderEntry, FolderHandle, Opened, Reading, Root,
 };
 pub use io::{Accept, Connecting, Io, Readiness, ServerSocket};
 pub use listener::{BindError, BoundListener, Listener, bind};

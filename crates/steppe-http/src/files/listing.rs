@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 
 use steppe_mem::{Buffer, Lease};
-use steppe_net::{DiskTask, Entry, FolderContents};
+use steppe_net::{DiskTask, FolderContents, FolderEntry};
 use steppe_telemetry::clock::Clock;
 
 use super::lookup::is_served;
@@ -70,7 +70,7 @@ pub(super) fn start(contents: FolderContents, lease: &Lease) -> Result<Listing, 
 }
 
 impl Rows {
-    fn see(&mut self, entry: &Entry<'_>) -> ControlFlow<()> {
+    fn see(&mut self, entry: &FolderEntry<'_>) -> ControlFlow<()> {
         if self.seen == LISTING_SEEN_MAX {
             self.is_cut = true;
             self.left_out += 1;
@@ -95,7 +95,7 @@ impl Rows {
 }
 
 /// True if a path can contain the name: not `a\b`, and no folder `;x`.
-fn can_be_requested(entry: &Entry<'_>) -> bool {
+fn can_be_requested(entry: &FolderEntry<'_>) -> bool {
     let mut path = vec![b'/'];
     escape(entry.name, &mut path);
     if entry.is_folder {
@@ -232,7 +232,7 @@ mod tests {
     /// A name with a slash is a folder's.
     fn see(rows: &mut Rows, name: &[u8]) -> ControlFlow<()> {
         let folder = name.strip_suffix(b"/");
-        rows.see(&Entry {
+        rows.see(&FolderEntry {
             name: folder.unwrap_or(name),
             is_folder: folder.is_some(),
             status: FileStatus {

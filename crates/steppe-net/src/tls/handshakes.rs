@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 pub use crowd::HandshakeLimits;
-use crowd::{Crowd, Entry, Turn};
+use crowd::{Crowd, HandshakeEntry, Turn};
 
 use crate::clock;
 
@@ -44,7 +44,7 @@ pub struct HandshakeScheduler(Semaphore);
 /// A handshake, in progress or waiting for others to end.
 #[derive(Debug)]
 pub struct InProgress {
-    entry: Rc<Entry>,
+    entry: Rc<HandshakeEntry>,
     handshakes: Handshakes,
 }
 

@@ -37,7 +37,7 @@ pub struct HandshakeLimits {
 
 /// A handshake, for as long as its connection has it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct HandshakeEntry {
     state: Cell<HandshakeState>,
     /// Smaller for one that came, or began, earlier.
     ticket: Cell<u64>,
@@ -63,7 +63,7 @@ pub(super) struct Crowd {
     limits: HandshakeLimits,
     next_ticket: u64,
     /// By ticket: the oldest first.
-    in_progress: BTreeMap<u64, Rc<Entry>>,
+    in_progress: BTreeMap<u64, Rc<HandshakeEntry>>,
     sources: HashMap<IpAddr, HandshakeSource>,
     /// Sources with handshakes that wait, and some that had: the one whose turn is next first.
     rotation: VecDeque<IpAddr>,
@@ -78,7 +78,7 @@ pub(super) struct Crowd {
 struct HandshakeSource {
     in_progress: usize,
     /// By ticket.
-    waiting: BTreeMap<u64, Rc<Entry>>,
+    waiting: BTreeMap<u64, Rc<HandshakeEntry>>,
     is_in_rotation: bool,
     turnover: Turnover,
 }
@@ -90,7 +90,7 @@ impl HandshakeSource {
     }
 }
 
-impl Entry {
+impl HandshakeEntry {
     /// Ready once it is evicted.
     pub(super) fn poll_evicted(&self, cx: &Context<'_>) -> Poll<()> {
         self.poll(cx, |state| state == HandshakeState::Evicted)
@@ -190,9 +190,9 @@ impl Crowd {
         source: IpAddr,
         limits: HandshakeLimits,
         now: Instant,
-    ) -> Rc<Entry> {
+    ) -> Rc<HandshakeEntry> {
         self.limits = limits;
-        let entry = Rc::new(Entry {
+        let entry = Rc::new(HandshakeEntry {
             state: Cell::new(HandshakeState::Waiting),
             ticket: Cell::new(self.ticket()),
             source,
@@ -218,7 +218,7 @@ impl Crowd {
     }
 
     /// Forgets one whose connection has it no more.
-    pub(super) fn remove(&mut self, entry: &Entry, now: Instant) {
+    pub(super) fn remove(&mut self, entry: &HandshakeEntry, now: Instant) {
         if entry.is_completed.get()
             && let Some(of) = self.sources.get_mut(&entry.source)
         {
@@ -240,8 +240,8 @@ impl Crowd {
     /// Evicts those that have stalled, as many as others wait for, and has these begin.
     pub(super) fn give_way(&mut self, now: Instant) {
         let age_max = self.limits.age_max;
-        let of = |entry: &Rc<Entry>| &self.sources[&entry.source];
-        let has_stalled = |entry: &&Rc<Entry>| {
+        let of = |entry: &Rc<HandshakeEntry>| &self.sources[&entry.source];
+        let has_stalled = |entry: &&Rc<HandshakeEntry>| {
             entry.is_old(now, age_max) || (entry.is_slow(now) && !of(entry).is_moving(now))
         };
         let stalled = self.in_progress.values().filter(has_stalled);
@@ -251,7 +251,8 @@ impl Crowd {
         // Stable: of one source the oldest come first.
         stalled.sort_by_key(|(siblings, _)| std::cmp::Reverse(*siblings));
         self.stalls = stalled.first().is_some_and(|(siblings, first)| {
-            let is_sibling = |(_, entry): &&(usize, Rc<Entry>)| entry.source == first.source;
+            let is_sibling =
+                |(_, entry): &&(usize, Rc<HandshakeEntry>)| entry.source == first.source;
             2 * stalled.iter().filter(is_sibling).count() >= *siblings
         });
         for (_, entry) in stalled.iter().take(self.waiting) {
@@ -324,7 +325,7 @@ impl Crowd {
     }
 
     /// Takes it off the crowd: it waits no more, and is not in progress.
-    fn end(&mut self, entry: &Entry, state: HandshakeState) {
+    fn end(&mut self, entry: &HandshakeEntry, state: HandshakeState) {
         let Some(of) = self.sources.get_mut(&entry.source) else {
             return;
         };
@@ -407,7 +408,7 @@ mod tests {
         }
 
         /// So many of `source`, of eight that there may be, none older than 10 s.
-        fn add(&mut self, source: &str, count: usize) -> Vec<Rc<Entry>> {
+        fn add(&mut self, source: &str, count: usize) -> Vec<Rc<HandshakeEntry>> {
             let source = source.parse().expect("an address");
             let limits = HandshakeLimits {
                 count_max: 8,
@@ -417,7 +418,7 @@ mod tests {
             (0..count).map(add).collect()
         }
 
-        fn remove(&mut self, entry: &Rc<Entry>) {
+        fn remove(&mut self, entry: &Rc<HandshakeEntry>) {
             self.crowd.remove(entry, self.now);
         }
 
@@ -431,7 +432,7 @@ mod tests {
         }
     }
 
-    fn states(entries: &[Rc<Entry>]) -> Vec<HandshakeState> {
+    fn states(entries: &[Rc<HandshakeEntry>]) -> Vec<HandshakeState> {
         entries.iter().map(|entry| entry.state.get()).collect()
     }
 
