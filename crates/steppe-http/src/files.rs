@@ -29,17 +29,17 @@ use crate::local::Responder;
 use crate::path::PathPattern;
 pub use coding::weight;
 
-use answer::{Answer, Asked, Variant};
-pub(crate) use coding::Accepted;
+use answer::{FileRequest, FileResponse, ResponseForm};
+pub(crate) use coding::AcceptedCodings;
 use content::{BudgetWait, Content};
 use listing::Listing;
-use lookup::{Found, Lookup, Names};
+use lookup::{FileLookup, FolderRules, FoundFile};
 
 /// The folder that a route serves, on one worker.
 #[derive(Debug)]
 pub struct Served {
     folder: Folder,
-    names: Names,
+    names: FolderRules,
     precompressed: Vec<Coding>,
 }
 
@@ -55,11 +55,11 @@ pub struct FileResponder {
 #[derive(Debug)]
 enum ResponderState {
     /// A thread looks for the file.
-    Looking(RequestHead, Variant, DiskTask<io::Result<Found>>),
+    Looking(RequestHead, ResponseForm, DiskTask<io::Result<FoundFile>>),
     /// A thread lists the folder.
-    Listing(Variant, Listing),
+    Listing(ResponseForm, Listing),
     /// The response is there.
-    Answered(Answer),
+    Answered(FileResponse),
     /// The head was taken; content follows.
     Sending,
 }
@@ -70,7 +70,7 @@ impl Served {
     pub fn new(files: &Files, path: &PathPattern) -> Self {
         Self {
             folder: Folder::new(&files.root),
-            names: Names::of(files, path.segments().len() - 1),
+            names: FolderRules::of(files, path.segments().len() - 1),
             precompressed: files.precompressed.clone(),
         }
     }
@@ -86,18 +86,18 @@ impl FileResponder {
         reason = "how fresh a cached lookup is; once a request for a file"
     )]
     pub fn new(head: RequestHead, served: &Served, lease: &Lease) -> Result<Self, GatewayError> {
-        let variant = Variant {
+        let variant = ResponseForm {
             is_head: head.method() == b"HEAD",
             varies: !served.precompressed.is_empty(),
         };
-        let asked = Asked { variant, lease };
+        let asked = FileRequest { variant, lease };
         if !matches!(head.method(), b"GET" | b"HEAD") {
             let allowed = (&b"allow"[..], &b"GET, HEAD"[..]);
             let answer = answer::words(asked, 405, &[allowed])?;
             return Ok(Self::at(lease, ResponderState::Answered(answer)));
         }
-        let accepted = Accepted::of(&head.fields, &served.precompressed);
-        let lookup = Lookup::new(head.path(), &served.names, accepted, lease)?;
+        let accepted = AcceptedCodings::of(&head.fields, &served.precompressed);
+        let lookup = FileLookup::new(head.path(), &served.names, accepted, lease)?;
         let Some(mut lookup) = lookup else {
             let answer = answer::words(asked, 404, &[])?;
             return Ok(Self::at(lease, ResponderState::Answered(answer)));
@@ -125,18 +125,18 @@ impl FileResponder {
 
 /// The state after a lookup.
 fn settle(
-    asked: Asked<'_>,
+    asked: FileRequest<'_>,
     head: &RequestHead,
-    found: io::Result<Found>,
+    found: io::Result<FoundFile>,
 ) -> Result<ResponderState, GatewayError> {
     let answer = match found {
-        Ok(Found::File(found)) => answer::file(asked, head, found),
-        Ok(Found::Folder) => answer::redirect(asked, head),
-        Ok(Found::Unindexed(folder)) => {
+        Ok(FoundFile::File(found)) => answer::file(asked, head, found),
+        Ok(FoundFile::Folder) => answer::redirect(asked, head),
+        Ok(FoundFile::Unindexed(folder)) => {
             let listing = listing::start(folder, asked.lease)?;
             return Ok(ResponderState::Listing(asked.variant, listing));
         }
-        Ok(Found::Nothing) => answer::words(asked, 404, &[]),
+        Ok(FoundFile::Nothing) => answer::words(asked, 404, &[]),
         Err(error) => match error.kind() {
             // The folder itself does not exist.
             io::ErrorKind::NotFound => answer::words(asked, 404, &[]),
@@ -150,7 +150,7 @@ fn settle(
 impl Responder for FileResponder {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         loop {
-            let asked = |variant: &Variant| Asked {
+            let asked = |variant: &ResponseForm| FileRequest {
                 variant: *variant,
                 lease: &self.lease,
             };

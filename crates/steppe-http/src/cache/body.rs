@@ -80,7 +80,7 @@ pub(crate) struct BodyReader {
 
 /// The content broke off, or the reader was dropped for being late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cut;
+pub(crate) struct BodyCut;
 
 impl Body {
     fn live(&self) -> MutexGuard<'_, Live> {
@@ -323,7 +323,10 @@ impl BodyReader {
     ///
     /// # Errors
     /// Where the content broke off.
-    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Chunk>, Cut>> {
+    pub(crate) fn poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Chunk>, BodyCut>> {
         loop {
             let next = match self.body.whole.get() {
                 Some(whole) => whole.chunks.get(self.next).map(view),
@@ -348,7 +351,7 @@ impl BodyReader {
         }
     }
 
-    fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Chunk>, Cut>> {
+    fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Chunk>, BodyCut>> {
         let slot = self.slot.expect("it was live when reading began");
         let mut live = self.body.live();
         // It may have been completed since.
@@ -357,7 +360,7 @@ impl BodyReader {
         }
         // The reader may have been dropped as late.
         if live.readers.get(slot).is_none_or(Option::is_none) {
-            return Poll::Ready(Err(Cut));
+            return Poll::Ready(Err(BodyCut));
         }
         if let Some(chunk) = live.chunks.get(self.next - live.first) {
             let chunk = view(chunk);
@@ -376,7 +379,7 @@ impl BodyReader {
         }
         match live.end {
             Some(BodyEnd::Whole) => Poll::Ready(Ok(None)),
-            Some(BodyEnd::Cut) => Poll::Ready(Err(Cut)),
+            Some(BodyEnd::Cut) => Poll::Ready(Err(BodyCut)),
             None => {
                 let here = live.readers[slot].as_mut().expect("it is its own");
                 here.waker = Some(cx.waker().clone());
@@ -444,7 +447,7 @@ mod tests {
     }
 
     /// The content that can be read now, and whether it is the end.
-    fn read(reader: &mut BodyReader) -> Result<(Vec<u8>, bool), Cut> {
+    fn read(reader: &mut BodyReader) -> Result<(Vec<u8>, bool), BodyCut> {
         let mut cx = Context::from_waker(Waker::noop());
         let mut content = Vec::new();
         loop {
@@ -565,7 +568,7 @@ mod tests {
         writer.drop_laggards();
         assert!(writer.has_room() && !writer.is_held_up());
         assert!(writer.passed_bytes() > 0);
-        assert_eq!(read(&mut readers[2]), Err(Cut));
+        assert_eq!(read(&mut readers[2]), Err(BodyCut));
         writer.push(chunk(&budget, b"more"));
         writer.finish(None);
         assert_eq!(read(&mut readers[0]), Ok((b"more".to_vec(), true)));
@@ -588,6 +591,6 @@ mod tests {
             reader.poll_chunk(&mut cx),
             Poll::Ready(Ok(Some(_)))
         ));
-        assert_eq!(read(&mut reader), Err(Cut));
+        assert_eq!(read(&mut reader), Err(BodyCut));
     }
 }

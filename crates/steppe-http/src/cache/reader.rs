@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use steppe_mem::{Buffer, Chunk, Lease, OverBudget};
 
-use super::body::{BodyReader, Cut};
+use super::body::{BodyCut, BodyReader};
 use super::stats::ServedFrom;
 use super::stored::{Lines, StoredResponse};
 use super::validation::validators;
@@ -21,7 +21,7 @@ use crate::status;
 
 /// The request that a stored response is sent to, and the facts that its fields depend on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct CachedRequest<'a> {
     pub(crate) head: &'a RequestHead,
     pub(crate) lease: &'a Lease,
     pub(crate) from: ServedFrom,
@@ -66,7 +66,7 @@ impl Reader {
     pub(crate) fn new(
         stored: &Arc<StoredResponse>,
         reserved: Option<BodyReader>,
-        reading: &Reading<'_>,
+        reading: &CachedRequest<'_>,
     ) -> Result<Self, GatewayError> {
         let asked = &reading.head.fields;
         let is_head = reading.head.method() == b"HEAD";
@@ -120,7 +120,7 @@ impl Reader {
         Ok(self)
     }
 
-    fn of(head: ResponseHead, content: ServedContent, reading: &Reading<'_>) -> Self {
+    fn of(head: ResponseHead, content: ServedContent, reading: &CachedRequest<'_>) -> Self {
         Self {
             head: Some(head),
             content,
@@ -128,7 +128,10 @@ impl Reader {
         }
     }
 
-    fn not_modified(stored: &StoredResponse, reading: &Reading<'_>) -> Result<Self, GatewayError> {
+    fn not_modified(
+        stored: &StoredResponse,
+        reading: &CachedRequest<'_>,
+    ) -> Result<Self, GatewayError> {
         let mut head = with_status(stored, reading, 304)?;
         // RFC 9110 §15.4.5: no other metadata of the representation.
         for name in [
@@ -144,7 +147,10 @@ impl Reader {
         Ok(Self::of(head, ServedContent::Nothing, reading))
     }
 
-    fn unsatisfiable(stored: &StoredResponse, reading: &Reading<'_>) -> Result<Self, GatewayError> {
+    fn unsatisfiable(
+        stored: &StoredResponse,
+        reading: &CachedRequest<'_>,
+    ) -> Result<Self, GatewayError> {
         let bytes = stored.content_bytes().unwrap_or_default();
         let mut head = ResponseHead::new(416, ContentLength::Empty, reading.lease)?;
         append_unsatisfied_range(&mut head.fields, bytes)?;
@@ -155,7 +161,7 @@ impl Reader {
     fn one(
         stored: &Arc<StoredResponse>,
         reserved: Option<BodyReader>,
-        reading: &Reading<'_>,
+        reading: &CachedRequest<'_>,
         range: Range<u64>,
     ) -> Result<Self, GatewayError> {
         let bytes = stored.content_bytes().unwrap_or_default();
@@ -175,7 +181,7 @@ impl Reader {
 
     fn several(
         stored: &Arc<StoredResponse>,
-        reading: &Reading<'_>,
+        reading: &CachedRequest<'_>,
         ranges: Vec<Range<u64>>,
     ) -> Result<Self, GatewayError> {
         let bytes = stored.content_bytes().unwrap_or_default();
@@ -211,7 +217,7 @@ fn reader(
 
 fn with_status(
     stored: &StoredResponse,
-    reading: &Reading<'_>,
+    reading: &CachedRequest<'_>,
     status: u16,
 ) -> Result<ResponseHead, GatewayError> {
     let mut head = stored.head.to_head(reading.lease)?;
@@ -220,7 +226,7 @@ fn with_status(
     Ok(head)
 }
 
-impl Reading<'_> {
+impl CachedRequest<'_> {
     fn add_fields(
         &self,
         stored: &StoredResponse,
@@ -281,7 +287,7 @@ fn poll_some(
     if left.as_ref().is_some_and(|left| **left == 0) {
         return Poll::Ready(Ok(None));
     }
-    let chunk = ready!(reader.poll_chunk(cx)).map_err(|Cut| GatewayError::cut(Resend::No))?;
+    let chunk = ready!(reader.poll_chunk(cx)).map_err(|BodyCut| GatewayError::cut(Resend::No))?;
     let (mut chunk, left) = match (chunk, left) {
         (Some(chunk), Some(left)) => (chunk, left),
         (chunk, _) => return Poll::Ready(Ok(chunk)),

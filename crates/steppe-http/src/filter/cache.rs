@@ -20,9 +20,9 @@ use super::factory::{FilterFactory, FilterParts};
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
-    BackgroundFetch, CacheKey, CacheRequest, Constraints, Credentials, Fetch, FetchAnswer,
-    FetchOutcome, FetchRequest, FetchSink, FetchWaiter, Found, Freshness, Joined, KeyInput, Lookup,
-    Reader, Reading, Reason, ServedFrom, Store, StoredResponse, freshness, may_stand_in,
+    BackgroundFetch, CacheKey, CacheRequest, CachedRequest, Constraints, Credentials, Fetch,
+    FetchAnswer, FetchOutcome, FetchRequest, FetchSink, FetchWaiter, Found, Freshness, Joined,
+    KeyInput, Lookup, Reader, Reason, ServedFrom, Store, StoredResponse, freshness, may_stand_in,
     request_for,
 };
 use crate::config::Cache;
@@ -212,8 +212,8 @@ impl CacheLookup<'_> {
         })
     }
 
-    fn reading(&self, from: ServedFrom) -> Reading<'_> {
-        Reading {
+    fn reading(&self, from: ServedFrom) -> CachedRequest<'_> {
+        CachedRequest {
             head: self.request.input.head,
             lease: self.lease,
             from,
@@ -300,7 +300,7 @@ impl CacheLookup<'_> {
             FetchAnswer::Private(_) | FetchAnswer::Pass => return Ok(Some(self.pass())),
             FetchAnswer::Failed(status) => return Ok(Some(Ready::Respond(words(status)))),
         };
-        let reading = Reading {
+        let reading = CachedRequest {
             is_collapsed: !is_leader,
             is_stored,
             ..self.reading(from)

@@ -25,10 +25,10 @@ use super::{About, BodyTransform, ExchangeFilter, Filter, Step, representation};
 use crate::config::{Breach, Coding, Compress};
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, FieldId, elements};
-use crate::files::Accepted;
+use crate::files::AcceptedCodings;
 use crate::head::{ContentLength, MethodKind, RequestHead, ResponseHead};
 use crate::metrics::{FilterMetrics, Uncompressed};
-use body::{Body, Encoders, Manner};
+use body::{EncodedBody, Encoders, Manner};
 use contexts::Contexts;
 use encoder::Shape;
 use gathering::Gathering;
@@ -59,7 +59,7 @@ struct Compressing {
     refused: Option<Uncompressed>,
     /// The identity that filters before this one and behind it find out, where that matters.
     identity: Option<Identity>,
-    body: Option<Box<Body>>,
+    body: Option<Box<EncodedBody>>,
     meter: Option<Rc<FilterMetrics>>,
 }
 
@@ -98,7 +98,9 @@ impl Filter for CompressFilter {
         };
         let mut conditions = head.fields.values_named(b"if-none-match");
         Ok(Step::Attach(Box::new(Compressing {
-            accepted: Accepted::of(&head.fields, &config.algorithms).iter().next(),
+            accepted: AcceptedCodings::of(&head.fields, &config.algorithms)
+                .iter()
+                .next(),
             method: MethodKind::of(head.method()),
             has_weak: conditions.any(|value| memchr::memmem::find(value, b"W/\"").is_some()),
             shared: Arc::clone(&self.0),
@@ -145,7 +147,7 @@ impl Compressing {
                 .as_ref()
                 .map(|key| Padding::new(coding, key));
             let meter = self.meter.clone();
-            self.body = Some(Box::new(Body::new(manner, encoders, padding, meter)));
+            self.body = Some(Box::new(EncodedBody::new(manner, encoders, padding, meter)));
             head.length = ContentLength::Unknown;
         }
         mark(&mut head.fields, coding)?;

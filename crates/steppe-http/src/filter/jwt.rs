@@ -38,8 +38,8 @@ use crate::limits::{JWT_BYTES_MAX, JWT_SHARERS};
 use crate::respond::Respond;
 
 pub use keys::Key;
-use remote::{Asked, KeySet, Wait};
 pub use remote::{FetchKeys, RemoteKeys};
+use remote::{KeySet, KeySetAnswer, Wait};
 use verified::Verified;
 
 /// Passes requests with a valid token, and says who they are from.
@@ -378,18 +378,18 @@ impl Filter for JwtFilter {
             _ => None,
         };
         Ok(match asked {
-            Some(Asked::Wait(wait)) => Step::Attach(Box::new(KeyWait {
+            Some(KeySetAnswer::Wait(wait)) => Step::Attach(Box::new(KeyWait {
                 judge: Arc::clone(judge),
                 wait,
                 identity: about.identity.clone(),
             })),
-            Some(Asked::Changed) => match judge.pass(head, about.identity) {
+            Some(KeySetAnswer::Changed) => match judge.pass(head, about.identity) {
                 Ok(()) => Step::Continue,
                 Err(TokenRejection::OverBudget) => return Err(GatewayError::over_budget()),
                 Err(refused) => Step::Respond(challenge(judge.verdict(refused))),
             },
-            Some(Asked::Full) => Step::Respond(challenge(TokenRejection::NoKeys)),
-            Some(Asked::Cooling) | None => Step::Respond(challenge(judge.verdict(refused))),
+            Some(KeySetAnswer::Full) => Step::Respond(challenge(TokenRejection::NoKeys)),
+            Some(KeySetAnswer::Cooling) | None => Step::Respond(challenge(judge.verdict(refused))),
         })
     }
 

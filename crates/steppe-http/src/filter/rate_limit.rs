@@ -33,10 +33,10 @@ use crate::error::GatewayError;
 use crate::head::RequestHead;
 use crate::limits::{STORE_IN_FLIGHT_MAX, STORE_QUESTION_BYTES};
 use crate::respond::Respond;
-use buckets::{Buckets, Slot};
-use in_flight::{InFlight, Place};
+use buckets::{BucketSlot, Buckets};
+use in_flight::{RequestPlace, RequestsInFlight};
 use sets::WAYS;
-use store::{Answer, Store};
+use store::{Store, StoreAnswer};
 
 pub use counts::Counts as LimitCounts;
 
@@ -47,7 +47,7 @@ const SETS_MIN: usize = 8;
 pub struct RateLimitFilter {
     config: RateLimit,
     rate: Option<Arc<Rated>>,
-    in_flight: Option<Arc<InFlight>>,
+    in_flight: Option<Arc<RequestsInFlight>>,
     hasher: RandomState,
     epoch: OnceLock<Instant>,
     /// The charges for tables and questions; less where the budget had no room.
@@ -67,10 +67,10 @@ struct Rated {
 /// A request of a key is on its way.
 struct Limited {
     /// A pending answer of the store, with the hash of its key and its time.
-    asked: Option<(oneshot::Receiver<Answer>, u64, u64)>,
+    asked: Option<(oneshot::Receiver<StoreAnswer>, u64, u64)>,
     rate: Option<Arc<Rated>>,
     /// The place among requests in flight, until it is dropped.
-    _place: Option<Place>,
+    _place: Option<RequestPlace>,
 }
 
 /// The key by which requests are counted.
@@ -90,10 +90,10 @@ impl RateLimitFilter {
         let in_flight = config.concurrent.map(|limit| {
             let (sets, charge) = table(size_of::<AtomicU64>());
             charges[0] = charge;
-            InFlight::new(limit, sets * WAYS)
+            RequestsInFlight::new(limit, sets * WAYS)
         });
         let rate = config.rate.as_ref().map(|rate| {
-            let (sets, charge) = table(size_of::<Slot>());
+            let (sets, charge) = table(size_of::<BucketSlot>());
             charges[1] = charge;
             Rated::new(&config, rate, sets * WAYS)
         });
@@ -288,14 +288,14 @@ impl ExchangeFilter for Limited {
             return Poll::Ready(Ok(Ready::Continue));
         };
         // The thread has ended: the store is away.
-        let answer = ready!(Pin::new(answer).poll(cx)).unwrap_or(Answer::Away);
-        if answer != Answer::Away {
+        let answer = ready!(Pin::new(answer).poll(cx)).unwrap_or(StoreAnswer::Away);
+        if answer != StoreAnswer::Away {
             rate.counts.shared.fetch_add(1, Ordering::Relaxed);
         }
         let refused = match answer {
-            Answer::Pass => None,
-            Answer::Wait(nanos) => Some(rate.refusal(nanos)),
-            Answer::Away => rate.decide(*key, *now),
+            StoreAnswer::Pass => None,
+            StoreAnswer::Wait(nanos) => Some(rate.refusal(nanos)),
+            StoreAnswer::Away => rate.decide(*key, *now),
         };
         self.asked = None;
         Poll::Ready(Ok(refused.map_or(Ready::Continue, Ready::Respond)))

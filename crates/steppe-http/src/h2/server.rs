@@ -23,13 +23,13 @@ use steppe_h2::{Connection, ConnectionMemory, LocalSettings, Memory, Role};
 use steppe_mem::{LeavingRoom, Reservation, Waiter};
 use steppe_net::{Deadline, Transport, clock};
 
-use self::connection::{Ended, ServerConnection};
+use self::connection::{ConnectionEnd, ServerConnection};
 use self::tasks::StreamTasks;
 use super::Http2;
 use super::endpoint::EndpointParts;
 use super::head::{FIELD_OVERHEAD, PSEUDO_MAX};
 use super::link::Link;
-use super::reading::{Reading, SCARCE_READ_BYTES};
+use super::reading::{ConnectionInput, SCARCE_READ_BYTES};
 use super::windows::Windows;
 use crate::codec::DownstreamCodec;
 use crate::gateway::{Accepted, ListenerSettings};
@@ -110,7 +110,7 @@ async fn serve(accepted: Accepted) {
     let windows = Windows::new(lease.clone(), local.concurrent_streams_max as usize);
     let parts = EndpointParts {
         transport,
-        reading: Reading::new(pending, lease, charge.split(SCARCE_READ_BYTES)),
+        reading: ConnectionInput::new(pending, lease, charge.split(SCARCE_READ_BYTES)),
         link: Rc::new(Link::new(connection, windows, traffic)),
         charge,
         has_tables: false,
@@ -135,7 +135,7 @@ async fn reserve(
     transport: &mut Transport,
     deadline: &Deadline,
     now: Instant,
-) -> Result<Reservation, Ended> {
+) -> Result<Reservation, ConnectionEnd> {
     let lease = &settings.lease;
     let room = LeavingRoom {
         bytes: CONNECTION_BYTES,

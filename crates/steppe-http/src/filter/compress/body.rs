@@ -11,7 +11,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 use steppe_mem::{Buffer, Chunk, Lease, Waiter};
 use tokio::time::Sleep;
 
-use super::contexts::Context;
+use super::contexts::EncoderContext;
 use super::encoder::Operation;
 use super::gathering::{Gathering, fitted};
 use super::padding::{self, Padding};
@@ -39,12 +39,12 @@ pub(super) struct Manner {
 pub(super) struct Encoders {
     pub(super) gathering: Option<Gathering>,
     /// May be missing where content gathers: it takes one then.
-    pub(super) stream: Option<Context>,
+    pub(super) stream: Option<EncoderContext>,
 }
 
 /// The content of one response.
 #[derive(Debug)]
-pub(super) struct Body {
+pub(super) struct EncodedBody {
     manner: Manner,
     encoders: Encoders,
     padding: Option<Padding>,
@@ -94,7 +94,7 @@ enum EncodingStage {
 
 type Polled<T> = Poll<Result<T, GatewayError>>;
 
-impl Body {
+impl EncodedBody {
     pub(super) fn new(
         manner: Manner,
         encoders: Encoders,
@@ -358,7 +358,7 @@ impl Body {
     }
 }
 
-impl BodyTransform for Body {
+impl BodyTransform for EncodedBody {
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
         self.pause = None;
         match part {

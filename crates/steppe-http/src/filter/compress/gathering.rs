@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 
 use steppe_mem::{Buffer, Chunk, Lease, Waiter};
 
-use super::contexts::{Context, Whole};
+use super::contexts::{EncoderContext, Whole};
 use super::padding::Padding;
 use crate::limits::{CHUNK_BYTES_MIN, WHOLE_CONTENT_BYTES_MAX};
 
@@ -103,7 +103,7 @@ impl Gathering {
     }
 
     /// An encoder that takes it piece by piece instead; `None` where the budget has no room for one.
-    pub(super) fn stream(&self) -> Option<Context> {
+    pub(super) fn stream(&self) -> Option<EncoderContext> {
         self.whole.stream()
     }
 

@@ -84,7 +84,7 @@ pub(crate) struct RemoteReport {
 }
 
 /// The response to a request that needs another state of the set.
-pub(super) enum Asked {
+pub(super) enum KeySetAnswer {
     /// A fetch is under way.
     Wait(Wait),
     /// The last one was a moment ago, or no other one will be.
@@ -151,21 +151,21 @@ impl RemoteKeys {
     }
 
     /// Asks for another state than that of `generation`, on behalf of a request that it has no key for.
-    pub(super) fn ask(&self, generation: u64, now: Instant) -> Asked {
+    pub(super) fn ask(&self, generation: u64, now: Instant) -> KeySetAnswer {
         let place = WaitPlace::take(&self.waiting);
         let mut flight = self.flight();
         if self.known().generation != generation {
-            return Asked::Changed;
+            return KeySetAnswer::Changed;
         }
         if flight.has_ended {
-            return Asked::Cooling;
+            return KeySetAnswer::Cooling;
         }
         if !flight.is_under_way {
             let cools_until = flight
                 .began_at
                 .and_then(|at| at.checked_add(self.source.cooldown));
             if cools_until.is_some_and(|until| now < until) {
-                return Asked::Cooling;
+                return KeySetAnswer::Cooling;
             }
             flight.is_under_way = true;
             self.asked.notify_one();
@@ -174,8 +174,8 @@ impl RemoteKeys {
         let mut ended = self.ended.subscribe();
         drop(flight);
         match place {
-            None => Asked::Full,
-            Some(place) => Asked::Wait(Wait {
+            None => KeySetAnswer::Full,
+            Some(place) => KeySetAnswer::Wait(Wait {
                 ended: Box::pin(async move {
                     let _ = ended.changed().await;
                 }),

@@ -53,7 +53,7 @@ pub(super) struct Store {
 
 /// The store's answer for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum StoreAnswer {
     /// The request passes.
     Pass,
     /// The request must wait for so many nanoseconds.
@@ -64,7 +64,7 @@ pub(super) enum Answer {
 
 struct StoreQuestion {
     key: String,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<StoreAnswer>,
 }
 
 impl Store {
@@ -91,7 +91,7 @@ impl Store {
     }
 
     /// Asks about a request of `key`. `None`: it can't be asked.
-    pub(super) fn ask(&self, key: String) -> Option<oneshot::Receiver<Answer>> {
+    pub(super) fn ask(&self, key: String) -> Option<oneshot::Receiver<StoreAnswer>> {
         if !self.counts.is_store_there.load(Ordering::Relaxed) {
             return None;
         }
@@ -190,18 +190,18 @@ impl Line {
         }
     }
 
-    async fn answer(&self, connected: &StoreConnection, key: &str) -> Answer {
+    async fn answer(&self, connected: &StoreConnection, key: &str) -> StoreAnswer {
         let number = connected.number.get();
         let connection = connected.connection.borrow().clone();
         let Some(mut connection) = connection else {
-            return Answer::Away;
+            return StoreAnswer::Away;
         };
         let mut call = self.script.prepare_invoke();
         call.key(key).arg(self.interval).arg(self.capacity);
         let answered: Result<u64, RedisError> = call.invoke_async(&mut connection).await;
         match answered {
-            Ok(0) => Answer::Pass,
-            Ok(micros) => Answer::Wait(micros.saturating_mul(1000)),
+            Ok(0) => StoreAnswer::Pass,
+            Ok(micros) => StoreAnswer::Wait(micros.saturating_mul(1000)),
             Err(error) => {
                 // What was asked on it before says nothing about the next one.
                 let is_current = number == connected.number.get();
@@ -210,7 +210,7 @@ impl Line {
                     tracing::warn!(%error, "rate limit store unreachable: limits are local to this node");
                     connected.is_lost.notify_one();
                 }
-                Answer::Away
+                StoreAnswer::Away
             }
         }
     }

@@ -33,7 +33,7 @@ fn a_table_is_charged_and_shrinks_to_the_budget() {
     let filter = RateLimitFilter::new(config(65_536), budget.root());
     let rate = filter.rate.as_ref().expect("it has one");
     assert!(rate.buckets.slots.len() >= 1024);
-    let bytes = rate.buckets.slots.len() * size_of::<Slot>();
+    let bytes = rate.buckets.slots.len() * size_of::<BucketSlot>();
     assert!(budget.root().reserved_bytes() >= bytes as u64);
     assert_eq!(bytes.count_ones(), 1);
 }

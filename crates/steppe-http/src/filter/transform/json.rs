@@ -14,7 +14,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use steppe_mem::Buffer;
 
-use super::room::Fault;
+use super::room::EditFault;
 use crate::config::JsonEdits;
 use crate::limits::JSON_ARRAYS_DEEP_MAX;
 
@@ -88,15 +88,15 @@ impl Edits {
     }
 
     /// Writes `text`, edited, into the room of `out`.
-    pub(super) fn apply(&self, text: &[u8], out: &mut Buffer) -> Result<(), Fault> {
-        let raw: &RawValue = serde_json::from_slice(text).map_err(|_| Fault::Invalid)?;
+    pub(super) fn apply(&self, text: &[u8], out: &mut Buffer) -> Result<(), EditFault> {
+        let raw: &RawValue = serde_json::from_slice(text).map_err(|_| EditFault::Invalid)?;
         let mut out = Out {
             buffer: out,
             is_full: false,
         };
         self.write(raw, &mut out, 0).map_err(|_| match out.is_full {
-            true => Fault::Full,
-            false => Fault::Invalid,
+            true => EditFault::Full,
+            false => EditFault::Invalid,
         })
     }
 
@@ -286,7 +286,7 @@ mod tests {
         })
     }
 
-    fn edited(text: &str) -> Result<String, Fault> {
+    fn edited(text: &str) -> Result<String, EditFault> {
         let budget = Budget::new(16 << 20);
         let mut out = Buffer::take(&budget.root().lease(), 1 << 20).expect("room");
         edits().apply(text.as_bytes(), &mut out)?;
@@ -346,14 +346,14 @@ mod tests {
             "{\"a\":\"\u{1}\"}",
             "{\"user\":{\"token\":tru}}",
         ] {
-            assert_eq!(edited(text), Err(Fault::Invalid), "{text}");
+            assert_eq!(edited(text), Err(EditFault::Invalid), "{text}");
         }
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(edited(&deep), Err(Fault::Invalid));
+        assert_eq!(edited(&deep), Err(EditFault::Invalid));
         let nested = |deep| format!("{}{{\"secret\":1}}{}", "[".repeat(deep), "]".repeat(deep));
         assert!(edited(&nested(JSON_ARRAYS_DEEP_MAX)).is_ok());
         let deeper = nested(JSON_ARRAYS_DEEP_MAX + 1);
-        assert_eq!(edited(&deeper), Err(Fault::Invalid));
+        assert_eq!(edited(&deeper), Err(EditFault::Invalid));
         // Where no edit reaches, depth does not matter.
         let within = format!("{{\"a\":{deep}}}");
         assert!(edited(&within).is_ok());
