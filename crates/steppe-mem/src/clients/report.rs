@@ -20,15 +20,15 @@ pub struct ClientReport {
     pub held_bytes: u64,
 }
 
-impl Clients {
-    /// The `count` that hold most, most first.
+impl ClientReport {
+    /// The `count` of `clients` that hold most, most first.
     #[must_use]
-    pub fn top(&self, count: usize) -> Vec<ClientReport> {
-        let mut clients: HashMap<_, ClientReport> = HashMap::new();
-        let entries = self.entries();
+    pub fn top(clients: &Clients, count: usize) -> Vec<Self> {
+        let entries = clients.entries();
+        let mut clients: HashMap<_, Self> = HashMap::new();
         for (_, holder) in &entries.holders {
             let (client, kind) = (holder.client().address, holder.kind());
-            let report = clients.entry((client, kind)).or_insert(ClientReport {
+            let report = clients.entry((client, kind)).or_insert(Self {
                 client,
                 kind,
                 connections: 0,
