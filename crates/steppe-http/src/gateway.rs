@@ -183,7 +183,7 @@ impl Gateway {
         });
         let metrics = match last {
             None => shared.metrics.generation(),
-            Some(_) => shared.metrics.relabel(Labels::of(&config)),
+            Some(_) => shared.metrics.relabel(Labels::from(&config)),
         };
         let accounts = Accounts::new(&shared.node, last);
         let filters = config.filters.iter().zip(&files.filters);
@@ -342,7 +342,7 @@ mod tests {
         };
         let budget = Budget::new(64 << 20);
         let names = Names::new(Arc::new(SystemResolver::new().expect("settings")));
-        let metrics = HttpMetrics::new(Labels::of(&config), 1);
+        let metrics = HttpMetrics::new(Labels::from(&config), 1);
         let context = GatewayContext {
             budget: &budget,
             names: &names,
