@@ -397,8 +397,8 @@ pub const CONNECT_AGAIN_MAX: Duration = Duration::from_secs(1);
 pub const STREAM_QUEUE_BYTES_MAX: usize =
     ATTEMPTS_PER_SOCKET_MAX as usize * (UPSTREAM_QUERY_BYTES_MAX + 2);
 
-/// Bytes that a connection to a server is charged with before it has anything to read or write: its task,
-/// and what it keeps for queries.
+/// Bytes that a connection to a server is charged with before it has anything to read or write: its task, and
+/// the buffers that it keeps for queries.
 pub const STREAM_BYTES: usize = (1 << 10) + 256 + 2 * OUT_BYTES_KEPT;
 
 /// Bytes that are read at first of a connection to a server: some responses.

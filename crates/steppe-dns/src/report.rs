@@ -11,7 +11,7 @@ use crate::snapshot::Snapshot;
 pub use crate::servers::{ServerReport, ServerState};
 pub use crate::top_names::TopName;
 
-/// A number and what it counts.
+/// A name and its count.
 pub type Count = (&'static str, u64);
 
 /// The state of the forwarder, and its counts.

@@ -44,7 +44,7 @@ pub(crate) use freshness::{Freshness, freshness, may_stand_in};
 pub(crate) use in_flight::{FetchAnswer, FetchWaiter};
 pub(crate) use key::{CacheKey, KeyInput};
 pub(crate) use lookup::{CacheRequest, Constraints, Lookup};
-pub(crate) use reader::{Reader, Reading};
+pub(crate) use reader::{CachedRequest, Reader};
 pub use report::{CacheReport, Caches, CachesCollector, Lookups, Purge};
 pub(crate) use sink::{FetchRequest, FetchSink};
 pub use stats::ServedFrom;

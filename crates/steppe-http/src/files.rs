@@ -29,17 +29,17 @@ use crate::local::Responder;
 use crate::path::PathPattern;
 pub use coding::weight;
 
-use answer::{Answer, Asked, Variant};
-pub(crate) use coding::Accepted;
+use answer::{FileRequest, FileResponse, ResponseForm};
+pub(crate) use coding::AcceptedCodings;
 use content::{BudgetWait, Content};
 use listing::Listing;
-use lookup::{Found, Lookup, Names};
+use lookup::{FileLookup, FolderRules, FoundFile};
 
 /// The folder that a route serves, on one worker.
 #[derive(Debug)]
 pub struct Served {
     folder: Folder,
-    names: Names,
+    names: FolderRules,
     precompressed: Vec<Coding>,
 }
 
@@ -47,19 +47,19 @@ pub struct Served {
 #[derive(Debug)]
 pub struct FileResponder {
     lease: Lease,
-    state: State,
+    state: ResponderState,
     content: Content,
     waiting: BudgetWait,
 }
 
 #[derive(Debug)]
-enum State {
+enum ResponderState {
     /// A thread looks for the file.
-    Looking(RequestHead, Variant, DiskTask<io::Result<Found>>),
+    Looking(RequestHead, ResponseForm, DiskTask<io::Result<FoundFile>>),
     /// A thread lists the folder.
-    Listing(Variant, Listing),
+    Listing(ResponseForm, Listing),
     /// The response is there.
-    Answered(Answer),
+    Answered(FileResponse),
     /// The head was taken; content follows.
     Sending,
 }
@@ -70,7 +70,7 @@ impl Served {
     pub fn new(files: &Files, path: &PathPattern) -> Self {
         Self {
             folder: Folder::new(&files.root),
-            names: Names::of(files, path.segments().len() - 1),
+            names: FolderRules::of(files, path.segments().len() - 1),
             precompressed: files.precompressed.clone(),
         }
     }
@@ -86,21 +86,21 @@ impl FileResponder {
         reason = "how fresh a cached lookup is; once a request for a file"
     )]
     pub fn new(head: RequestHead, served: &Served, lease: &Lease) -> Result<Self, GatewayError> {
-        let variant = Variant {
+        let variant = ResponseForm {
             is_head: head.method() == b"HEAD",
             varies: !served.precompressed.is_empty(),
         };
-        let asked = Asked { variant, lease };
+        let asked = FileRequest { variant, lease };
         if !matches!(head.method(), b"GET" | b"HEAD") {
             let allowed = (&b"allow"[..], &b"GET, HEAD"[..]);
             let answer = answer::words(asked, 405, &[allowed])?;
-            return Ok(Self::at(lease, State::Answered(answer)));
+            return Ok(Self::at(lease, ResponderState::Answered(answer)));
         }
-        let accepted = Accepted::of(&head.fields, &served.precompressed);
-        let lookup = Lookup::new(head.path(), &served.names, accepted, lease)?;
+        let accepted = AcceptedCodings::of(&head.fields, &served.precompressed);
+        let lookup = FileLookup::new(head.path(), &served.names, accepted, lease)?;
         let Some(mut lookup) = lookup else {
             let answer = answer::words(asked, 404, &[])?;
-            return Ok(Self::at(lease, State::Answered(answer)));
+            return Ok(Self::at(lease, ResponderState::Answered(answer)));
         };
         let now = clock::now();
         match served.folder.try_find(now, |root| lookup.find(root)) {
@@ -109,11 +109,11 @@ impl FileResponder {
         }
         let task = served.folder.find(now, move |root| lookup.find(root));
         let task = task.map_err(|error| GatewayError::file(&error))?;
-        let state = State::Looking(head, variant, task);
+        let state = ResponderState::Looking(head, variant, task);
         Ok(Self::at(lease, state))
     }
 
-    fn at(lease: &Lease, state: State) -> Self {
+    fn at(lease: &Lease, state: ResponderState) -> Self {
         Self {
             lease: lease.clone(),
             state,
@@ -125,18 +125,18 @@ impl FileResponder {
 
 /// The state after a lookup.
 fn settle(
-    asked: Asked<'_>,
+    asked: FileRequest<'_>,
     head: &RequestHead,
-    found: io::Result<Found>,
-) -> Result<State, GatewayError> {
+    found: io::Result<FoundFile>,
+) -> Result<ResponderState, GatewayError> {
     let answer = match found {
-        Ok(Found::File(found)) => answer::file(asked, head, found),
-        Ok(Found::Folder) => answer::redirect(asked, head),
-        Ok(Found::Unindexed(folder)) => {
+        Ok(FoundFile::File(found)) => answer::file(asked, head, found),
+        Ok(FoundFile::Folder) => answer::redirect(asked, head),
+        Ok(FoundFile::Unindexed(folder)) => {
             let listing = listing::start(folder, asked.lease)?;
-            return Ok(State::Listing(asked.variant, listing));
+            return Ok(ResponderState::Listing(asked.variant, listing));
         }
-        Ok(Found::Nothing) => answer::words(asked, 404, &[]),
+        Ok(FoundFile::Nothing) => answer::words(asked, 404, &[]),
         Err(error) => match error.kind() {
             // The folder itself does not exist.
             io::ErrorKind::NotFound => answer::words(asked, 404, &[]),
@@ -144,36 +144,38 @@ fn settle(
             _ => return Err(GatewayError::file(&error)),
         },
     };
-    Ok(State::Answered(answer?))
+    Ok(ResponderState::Answered(answer?))
 }
 
 impl Responder for FileResponder {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         loop {
-            let asked = |variant: &Variant| Asked {
+            let asked = |variant: &ResponseForm| FileRequest {
                 variant: *variant,
                 lease: &self.lease,
             };
             self.state = match &mut self.state {
-                State::Looking(head, variant, task) => {
+                ResponderState::Looking(head, variant, task) => {
                     let found = ready!(task.poll(cx)).and_then(|found| found);
                     settle(asked(variant), head, found)?
                 }
-                State::Listing(variant, listing) => {
+                ResponderState::Listing(variant, listing) => {
                     let page = ready!(listing.poll(cx)).and_then(|page| page);
                     let page = page.map_err(|error| GatewayError::file(&error))?;
-                    State::Answered(answer::listing(asked(variant), page)?)
+                    ResponderState::Answered(answer::listing(asked(variant), page)?)
                 }
-                State::Answered(_) | State::Sending => break,
+                ResponderState::Answered(_) | ResponderState::Sending => break,
             };
         }
-        Poll::Ready(match std::mem::replace(&mut self.state, State::Sending) {
-            State::Answered(answer) => {
-                self.content = answer.content;
-                Ok(answer.head)
-            }
-            _ => Err(GatewayError::bad_response()),
-        })
+        Poll::Ready(
+            match std::mem::replace(&mut self.state, ResponderState::Sending) {
+                ResponderState::Answered(answer) => {
+                    self.content = answer.content;
+                    Ok(answer.head)
+                }
+                _ => Err(GatewayError::bad_response()),
+            },
+        )
     }
 
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {

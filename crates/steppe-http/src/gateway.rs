@@ -54,7 +54,7 @@ pub use worker::{Intake, serve};
 /// The snapshot that all workers serve: immutable, but for counts.
 pub struct Gateway {
     config: config::Gateway,
-    shared: Shared,
+    shared: GatewayState,
     router: Router,
     filters: Vec<Arc<dyn Filter>>,
     listeners: Vec<ListenerUnit>,
@@ -66,7 +66,7 @@ pub struct Gateway {
 
 /// Everything that all snapshots share.
 #[derive(Clone)]
-struct Shared {
+struct GatewayState {
     node: Account,
     names: Names,
     buffers: Arc<SocketBuffers>,
@@ -114,7 +114,7 @@ impl Gateway {
     #[must_use]
     pub fn new(config: config::Gateway, context: GatewayContext<'_>) -> Arc<Self> {
         let budget = context.budget.root();
-        let shared = Shared {
+        let shared = GatewayState {
             node: budget.clone(),
             names: context.names.clone(),
             buffers: Arc::new(SocketBuffers::new(budget.limit_bytes())),
@@ -145,7 +145,7 @@ impl Gateway {
         files: LoadedFiles,
         observers: Observers,
     ) -> Arc<Self> {
-        let shared = Shared {
+        let shared = GatewayState {
             observers,
             ..self.shared.clone()
         };
@@ -155,7 +155,7 @@ impl Gateway {
     fn build(
         config: config::Gateway,
         mut files: LoadedFiles,
-        shared: Shared,
+        shared: GatewayState,
         last: Option<&Self>,
     ) -> Arc<Self> {
         files.listeners.resize(config.listeners.len(), None);
@@ -183,7 +183,7 @@ impl Gateway {
         });
         let metrics = match last {
             None => shared.metrics.generation(),
-            Some(_) => shared.metrics.relabel(Labels::of(&config)),
+            Some(_) => shared.metrics.relabel(Labels::from(&config)),
         };
         let accounts = Accounts::new(&shared.node, last);
         let filters = config.filters.iter().zip(&files.filters);
@@ -342,7 +342,7 @@ mod tests {
         };
         let budget = Budget::new(64 << 20);
         let names = Names::new(Arc::new(SystemResolver::new().expect("settings")));
-        let metrics = HttpMetrics::new(Labels::of(&config), 1);
+        let metrics = HttpMetrics::new(Labels::from(&config), 1);
         let context = GatewayContext {
             budget: &budget,
             names: &names,

@@ -14,6 +14,7 @@ mod error;
 mod head_reader;
 mod reader;
 mod server;
+mod server_side;
 mod wire;
 mod writer;
 

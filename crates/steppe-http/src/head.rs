@@ -48,6 +48,41 @@ impl Version {
     }
 }
 
+/// A request's method, as far as the framing of its response depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MethodKind {
+    /// HEAD: the response has no content (RFC 9110 §9.3.2).
+    Head,
+    /// CONNECT: a successful response begins a tunnel (RFC 9110 §9.3.6).
+    Connect,
+    /// Any other method.
+    Other,
+}
+
+impl MethodKind {
+    /// The kind of `method`, a case-sensitive token.
+    #[must_use]
+    pub fn of(method: &[u8]) -> Self {
+        match method {
+            b"HEAD" => Self::Head,
+            b"CONNECT" => Self::Connect,
+            _ => Self::Other,
+        }
+    }
+
+    /// True for HEAD.
+    #[must_use]
+    pub fn is_head(self) -> bool {
+        self == Self::Head
+    }
+
+    /// True for CONNECT.
+    #[must_use]
+    pub fn is_connect(self) -> bool {
+        self == Self::Connect
+    }
+}
+
 /// The length of a message's content, as its head announces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentLength {
@@ -130,13 +165,9 @@ pub struct ResponseHead {
 }
 
 impl Announced {
-    /// The length field for the response `head`, to HEAD or not.
-    #[expect(
-        clippy::fn_params_excessive_bools,
-        reason = "a response is to HEAD or not; nothing else of the request matters"
-    )]
-    pub(crate) fn of(head: &ResponseHead, is_to_head: bool) -> Self {
-        if is_to_head || head.status == 304 {
+    /// The length field for the response `head` to a request of this method.
+    pub(crate) fn of(head: &ResponseHead, method: MethodKind) -> Self {
+        if method.is_head() || head.status == 304 {
             Self::Representation
         } else {
             Self::Content

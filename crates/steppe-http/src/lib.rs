@@ -57,7 +57,8 @@
 //! - `due.rs`: deadline with its reason
 //! - `h1.rs`: HTTP/1.1
 //!   - `server.rs`, `client.rs`: downstream and upstream connections
-//!   - `head_reader.rs`: reader of request heads
+//!   - `head_reader.rs`: reader of requests
+//!   - `server_side.rs`: downstream connection as an exchange sees it
 //!   - `parse.rs`: parser of heads and trailers
 //!   - `framing.rs`: message length
 //!   - `chunked.rs`: decoder of the chunked transfer coding

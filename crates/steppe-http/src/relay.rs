@@ -134,12 +134,12 @@ pub struct Relay {
     is_client_awaited: bool,
     /// A final head that the present upstream has given already.
     head: Option<Box<ResponseHead>>,
-    held: Option<Box<Held>>,
+    held: Option<Box<HeldHead>>,
 }
 
 /// A head that waits for the first part of its content, or that part until the client takes it behind the head.
 #[derive(Debug)]
-struct Held {
+struct HeldHead {
     head: Option<ResponseHead>,
     first: Option<Part>,
 }
@@ -172,7 +172,7 @@ enum ResponseState {
 
 /// The peer that has to move for a direction to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waits {
+enum WaitsFor {
     Nothing,
     Reader,
     Writer,
@@ -180,9 +180,9 @@ enum Waits {
 
 /// The outcome of one poll of a direction.
 #[derive(Debug, Clone, Copy)]
-struct Moved {
+struct DirectionPoll {
     has_moved: bool,
-    waits: Waits,
+    waits: WaitsFor,
 }
 
 /// The sides that wait for budget rather than for their peers.
@@ -278,12 +278,12 @@ impl Relay {
     {
         let now = env.now;
         let mut request = self.poll_request(env)?;
-        self.is_client_awaited = request.waits == Waits::Reader;
+        self.is_client_awaited = request.waits == WaitsFor::Reader;
         let response = self.poll_response(env)?;
         // A tunnel has begun: what the client sends is content from now on.
-        if self.is_tunnel && request.waits == Waits::Nothing {
+        if self.is_tunnel && request.waits == WaitsFor::Nothing {
             let more = self.poll_request(env)?;
-            request = Moved {
+            request = DirectionPoll {
                 has_moved: request.has_moved || more.has_moved,
                 ..more
             };
@@ -298,7 +298,7 @@ impl Relay {
         // To read the client shows its end. Nothing is read once the request is whole, nor while its content waits
         // for the server.
         let is_unread = matches!(self.request, RequestState::Done | RequestState::Cut)
-            || request.waits == Waits::Writer;
+            || request.waits == WaitsFor::Writer;
         if is_unread && !self.is_tunnel && env.down.poll_gone(env.cx).is_ready() {
             return Poll::Ready(Err(GatewayError::client_gone()));
         }
@@ -324,7 +324,10 @@ impl Relay {
         self.response == ResponseState::Done && (is_request_over || !self.is_tunnel)
     }
 
-    fn poll_request<D, U, T: Tap>(&mut self, env: &mut RelayEnv<'_, '_, D, U, T>) -> Polled<Moved>
+    fn poll_request<D, U, T: Tap>(
+        &mut self,
+        env: &mut RelayEnv<'_, '_, D, U, T>,
+    ) -> Polled<DirectionPoll>
     where
         D: Downstream + ?Sized,
         U: Upstream + ?Sized,
@@ -332,12 +335,12 @@ impl Relay {
         let mut has_moved = false;
         loop {
             if matches!(self.request, RequestState::Done | RequestState::Cut) {
-                let waits = Waits::Nothing;
-                return Ok(Moved { has_moved, waits });
+                let waits = WaitsFor::Nothing;
+                return Ok(DirectionPoll { has_moved, waits });
             }
-            let mut waits = Waits::Writer;
+            let mut waits = WaitsFor::Writer;
             if self.request == RequestState::Reading && env.up.can_put() {
-                waits = Waits::Reader;
+                waits = WaitsFor::Reader;
                 if let Poll::Ready(part) = poll_request_part(env) {
                     has_moved = true;
                     let part = part?;
@@ -350,8 +353,8 @@ impl Relay {
             }
             match env.up.poll_flush(env.cx) {
                 Poll::Pending => {
-                    let waits = Waits::Writer;
-                    return Ok(Moved { has_moved, waits });
+                    let waits = WaitsFor::Writer;
+                    return Ok(DirectionPoll { has_moved, waits });
                 }
                 // What the server answered before it closed is worth reading.
                 Poll::Ready(Err(error)) if error.reason == CloseReason::UpstreamReset => {
@@ -362,29 +365,32 @@ impl Relay {
                     self.request = RequestState::Done;
                     has_moved = true;
                 }
-                Poll::Ready(Ok(())) if waits == Waits::Reader => {
-                    return Ok(Moved { has_moved, waits });
+                Poll::Ready(Ok(())) if waits == WaitsFor::Reader => {
+                    return Ok(DirectionPoll { has_moved, waits });
                 }
                 Poll::Ready(Ok(())) => has_moved = true,
             }
         }
     }
 
-    fn poll_response<D, U, T: Tap>(&mut self, env: &mut RelayEnv<'_, '_, D, U, T>) -> Polled<Moved>
+    fn poll_response<D, U, T: Tap>(
+        &mut self,
+        env: &mut RelayEnv<'_, '_, D, U, T>,
+    ) -> Polled<DirectionPoll>
     where
         D: Downstream + ?Sized,
         U: Upstream + ?Sized,
     {
         let mut has_moved = false;
         loop {
-            let mut waits = Waits::Writer;
+            let mut waits = WaitsFor::Writer;
             match self.response {
                 ResponseState::Done => {
-                    let waits = Waits::Nothing;
-                    return Ok(Moved { has_moved, waits });
+                    let waits = WaitsFor::Nothing;
+                    return Ok(DirectionPoll { has_moved, waits });
                 }
                 ResponseState::Head if env.down.can_put() => {
-                    waits = Waits::Reader;
+                    waits = WaitsFor::Reader;
                     let head = match self.head.take() {
                         Some(head) => Poll::Ready(Ok(*head)),
                         None => env.up.poll_head(env.cx),
@@ -396,7 +402,7 @@ impl Relay {
                     }
                 }
                 ResponseState::Held if env.down.can_put() => {
-                    waits = Waits::Reader;
+                    waits = WaitsFor::Reader;
                     if let Poll::Ready(first) = env.up.poll_part(env.cx) {
                         has_moved = true;
                         self.release(first?, env)?;
@@ -404,7 +410,7 @@ impl Relay {
                     }
                 }
                 ResponseState::Reading if env.down.can_put() => {
-                    waits = Waits::Reader;
+                    waits = WaitsFor::Reader;
                     if let Poll::Ready(part) = self.poll_response_part(env.cx, env.up) {
                         has_moved = true;
                         let mut part = part?;
@@ -423,15 +429,15 @@ impl Relay {
             }
             match env.down.poll_flush(env.cx)? {
                 Poll::Pending => {
-                    let waits = Waits::Writer;
-                    return Ok(Moved { has_moved, waits });
+                    let waits = WaitsFor::Writer;
+                    return Ok(DirectionPoll { has_moved, waits });
                 }
                 Poll::Ready(()) if self.response == ResponseState::Flushing => {
                     self.response = ResponseState::Done;
                     has_moved = true;
                 }
-                Poll::Ready(()) if waits == Waits::Reader => {
-                    return Ok(Moved { has_moved, waits });
+                Poll::Ready(()) if waits == WaitsFor::Reader => {
+                    return Ok(DirectionPoll { has_moved, waits });
                 }
                 Poll::Ready(()) => has_moved = true,
             }
@@ -455,7 +461,7 @@ impl Relay {
             Continue::Bounded => {}
             Continue::Endless => self.timeouts.total_at = None,
             Continue::Held => {
-                self.held = Some(Box::new(Held {
+                self.held = Some(Box::new(HeldHead {
                     head: Some(head),
                     first: None,
                 }));
@@ -507,7 +513,7 @@ impl Relay {
     }
 
     /// The first deadline that applies, and what it means when it passes.
-    fn first_due(&self, request: Waits, response: Waits, starved: Starved) -> Option<Due> {
+    fn first_due(&self, request: WaitsFor, response: WaitsFor, starved: Starved) -> Option<Due> {
         let timeouts = &self.timeouts;
         if self.is_tunnel {
             let moved_at = self.request_at.max(self.response_at);
@@ -526,31 +532,31 @@ impl Relay {
             false => reason,
         };
         let of_request = match request {
-            Waits::Nothing => None,
-            Waits::Reader => {
+            WaitsFor::Nothing => None,
+            WaitsFor::Reader => {
                 let reason = of_down(CloseReason::BodyTimeout);
                 Due::after(self.request_at, timeouts.request_content, reason)
             }
-            Waits::Writer => {
+            WaitsFor::Writer => {
                 let reason = of_up(CloseReason::UpstreamIdleTimeout);
                 Due::after(self.request_at, timeouts.upstream_idle, reason)
             }
         };
         let of_response = match response {
-            Waits::Nothing => None,
-            Waits::Writer => Due::after(
+            WaitsFor::Nothing => None,
+            WaitsFor::Writer => Due::after(
                 self.response_at,
                 timeouts.response_content,
                 CloseReason::WriteStall,
             ),
-            Waits::Reader if self.response == ResponseState::Head => {
-                let is_request_out = request == Waits::Nothing;
+            WaitsFor::Reader if self.response == ResponseState::Head => {
+                let is_request_out = request == WaitsFor::Nothing;
                 let began_at = self.request_at.max(self.response_at);
                 let reason = of_up(CloseReason::FirstByteTimeout);
                 let deadline = Due::after(began_at, timeouts.first_byte, reason);
                 deadline.filter(|_| is_request_out)
             }
-            Waits::Reader => {
+            WaitsFor::Reader => {
                 let reason = of_up(CloseReason::UpstreamIdleTimeout);
                 Due::after(self.response_at, timeouts.upstream_idle, reason)
             }

@@ -321,6 +321,13 @@ struct Running {
     certificate: Option<CertificateDer<'static>>,
 }
 
+/// Logs and traces of requests.
+#[derive(Default)]
+struct Observed {
+    log: Option<AccessFormat>,
+    tracer: Option<Arc<Tracer>>,
+}
+
 impl Running {
     fn start(servers: Servers, log: Option<AccessFormat>) -> Self {
         Self::start_with(servers, log, None)
@@ -372,21 +379,23 @@ impl Running {
     }
 
     fn start_h2c(servers: Servers) -> Self {
-        Self::start_speaking(config::H2C, servers, (None, None), None)
+        Self::start_speaking(config::H2C, servers, Observed::default(), None)
     }
 
     fn start_with(servers: Servers, log: Option<AccessFormat>, tls: Option<ListenerTls>) -> Self {
-        Self::start_speaking(config::H1, servers, (log, None), tls)
+        let tracer = None;
+        Self::start_speaking(config::H1, servers, Observed { log, tracer }, tls)
     }
 
     fn start_traced(servers: Servers, tracer: Arc<Tracer>) -> Self {
-        Self::start_speaking(config::H1, servers, (None, Some(tracer)), None)
+        let tracer = Some(tracer);
+        Self::start_speaking(config::H1, servers, Observed { log: None, tracer }, None)
     }
 
     fn start_speaking(
         protocol: config::ProtocolName,
         servers: Servers,
-        (log, tracer): (Option<AccessFormat>, Option<Arc<Tracer>>),
+        observed: Observed,
         tls: Option<ListenerTls>,
     ) -> Self {
         let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
@@ -401,8 +410,8 @@ impl Running {
         let (ask, mut asked) = mpsc::channel::<oneshot::Sender<u64>>(1);
         let budget = Budget::new(64 << 20);
         let setup = Setup {
-            access: log.map(access_log),
-            tracer,
+            access: observed.log.map(access_log),
+            tracer: observed.tracer,
             ..Setup::of(&budget, configuration(listener, servers), bound)
         };
         let gateway = InProcess::start(setup, || {

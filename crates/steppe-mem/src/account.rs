@@ -1,40 +1,44 @@
-//! The budget: a tree of byte accounts, and reservations that give back on drop.
+//! The budget: a tree of byte accounts, and reservations that give back.
 //!
-//! Invariant: the bytes that all leases hold of an account, reserved or free, never exceed its limit, nor that of an
-//! account above it. A [`ForcedCharge`] may exceed it; as long as it does, nothing is reserved.
+//! Invariant: what all leases hold of an account, reserved or free, never
+//! exceeds its limit, nor that of an account above it. A [`ForcedCharge`] may; as long
+//! as it does, nothing is reserved.
 //!
-//! Workers draw bytes in chunks into a lease of their own, so that a reservation is one compare-and-swap on a cache
-//! line that only its worker writes. Free chunks are reclaimed from every worker before a reservation is refused, and
-//! while a task waits for bytes no lease keeps any. The [evictable](Evict) memory of an account is given up then, too.
+//! Workers draw bytes in chunks into a lease of their own, so that a
+//! reservation is one compare-and-swap on a cache line that only its worker
+//! writes. Chunks that lie free are reclaimed from every worker before anybody
+//! is refused, and while somebody waits for bytes no lease keeps any. What an
+//! account [keeps for later](Evict) is given up then, too.
 //!
-//! Lock order: children or slots of an account, then the queues of its tree. No function that could lock is called
-//! while children or slots are locked.
+//! Lock order: children or slots of an account, then the queues of its tree.
+//! Nothing is called that could lock while children or slots are locked.
 
 mod forced;
 mod lease;
+mod waiter;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 pub use forced::ForcedCharge;
-pub use lease::{Lease, OverBudget, Reservation};
+pub use lease::{Lease, LeavingRoom, OverBudget, Reservation};
+pub use waiter::Waiter;
 
+use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
 use crate::lock::lock;
-use crate::waiters::{AccountQueue, TreeWaiters};
-pub(crate) use lease::LeaseSlot;
-use lease::Purpose;
+use crate::waiters::{AccountQueue, ByteSource, TreeWaiters};
 
-/// An account of the tree. Clones name the same account.
+/// One account of the tree. Clones name the same account.
 #[derive(Debug, Clone)]
 pub struct Account(Arc<AccountNode>);
 
 /// Evictable memory of an account, a cache: given up before a reservation is refused.
 pub trait Evict: fmt::Debug + Send + Sync {
-    /// Gives up about `bytes`; returns how many it gave up, 0 if nothing is left.
+    /// Gives up about `bytes`; says how many it gave up, 0 where it has nothing left.
     ///
-    /// Called on any thread, in the middle of any reservation: it must neither reserve nor wait for a task that
-    /// reserves.
+    /// Called on any thread, in the middle of a reservation of anybody: it must neither reserve nor
+    /// wait for who does.
     fn evict(&self, bytes: u64) -> u64;
 }
 
@@ -47,7 +51,8 @@ pub struct AccountReport {
     pub limit_bytes: Option<u64>,
     /// Bytes reserved now, in this account and below it.
     pub reserved_bytes: u64,
-    /// Peak of drawn bytes: at least the peak of reserved bytes, at most a chunk a worker above it.
+    /// Most bytes ever drawn at once: at least what was reserved at the peak,
+    /// at most a chunk a worker above it.
     pub peak_bytes: u64,
     /// Reservations that were refused here or below.
     pub refused: u64,
@@ -58,7 +63,7 @@ pub struct AccountReport {
 #[derive(Debug)]
 pub(crate) struct AccountNode {
     name: String,
-    /// The account's own limit; `u64::MAX`: none.
+    /// `u64::MAX`: none of its own.
     limit_bytes: u64,
     /// Bytes that leases hold here and below, reserved or free.
     drawn_bytes: AtomicU64,
@@ -73,12 +78,33 @@ pub(crate) struct AccountNode {
     evicting: Mutex<Option<Weak<dyn Evict>>>,
     /// Tasks that this account refused.
     queue: AccountQueue,
-    /// All waiting tasks of the tree, shared by its accounts.
-    waiting: Arc<TreeWaiters>,
+    /// All waiting tasks of the tree.
+    waiting: Arc<TreeWaiters<Account>>,
+}
+
+/// Aligned so that no two workers write the same pair of cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct LeaseSlot {
+    /// Drawn, and not reserved.
+    free_bytes: AtomicU64,
+    account: Account,
+    root: Account,
+    waiting: Arc<TreeWaiters<Account>>,
+    purpose: Purpose,
+}
+
+/// For whom a lease reserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// For the node: what is reserved counts for no client.
+    Node,
+    /// For the client in whose scope it is used.
+    Client,
 }
 
 impl Account {
-    /// The root of a tree with `limit_bytes` for the whole node.
+    /// The root of a tree: of `limit_bytes` for the whole node.
     pub(crate) fn root_of(limit_bytes: u64) -> Self {
         Self(Arc::new(AccountNode::new(
             "node".to_owned(),
@@ -87,7 +113,7 @@ impl Account {
         )))
     }
 
-    /// Measures the evictable bytes here and below.
+    /// Sums what is kept for later here and below.
     pub(crate) fn measure_evictable(&self) {
         let bytes = self.kept_bytes();
         self.0.evictable_bytes.store(bytes, Ordering::Relaxed);
@@ -98,7 +124,7 @@ impl Account {
         self.0.debt_bytes()
     }
 
-    /// Creates an account below this one. `limit_bytes`: `None` for none of its own.
+    /// An account below this one. `limit_bytes`: `None` for none of its own.
     #[must_use]
     pub fn child(&self, name: impl Into<String>, limit_bytes: Option<u64>) -> Self {
         let node = AccountNode::new(
@@ -114,37 +140,24 @@ impl Account {
         child
     }
 
-    /// A share of this account for one worker.
-    #[must_use]
-    pub fn lease(&self) -> Lease {
-        self.lease_for(Purpose::Node)
-    }
-
-    /// A share of this account for one worker, of which each reservation counts for the client in whose
-    /// [scope](crate::Holder::run) it is made and given back.
-    #[must_use]
-    pub fn client_lease(&self) -> Lease {
-        self.lease_for(Purpose::Client)
-    }
-
-    fn lease_for(&self, purpose: Purpose) -> Lease {
+    fn add_slot(&self, purpose: Purpose) -> Arc<LeaseSlot> {
         let slot = Arc::new(LeaseSlot::new(self.clone(), self.root().clone(), purpose));
         let mut slots = lock(&self.0.slots);
         slots.retain(|slot| slot.strong_count() > 0);
         slots.push(Arc::downgrade(&slot));
         drop(slots);
-        Lease::new(slot)
+        slot
     }
 
-    /// The account of this name below this one, with its present limit; created with `limit_bytes` if there is none.
+    /// The account of this name below this one, with the limit that it has; made where there is none.
     #[must_use]
     pub fn child_named(&self, name: &str, limit_bytes: Option<u64>) -> Self {
         let known = self.children().into_iter().find(|it| it.0.name == name);
         known.unwrap_or_else(|| self.child(name, limit_bytes))
     }
 
-    /// Sets the cache that gives up memory of this account before a reservation is refused. It replaces the one set
-    /// before: an account has one cache.
+    /// Names what gives up memory of this account before anybody is refused, in place of what was named before: an
+    /// account has one cache.
     pub fn set_evicting(&self, evicting: Weak<dyn Evict>) {
         *lock(&self.0.evicting) = Some(evicting);
     }
@@ -167,7 +180,7 @@ impl Account {
             .saturating_sub(self.free_bytes())
     }
 
-    /// Bytes that could still be drawn here, by the limits of this account and of each above.
+    /// Bytes that could still be drawn here, as far as every account above has them.
     #[must_use]
     pub fn headroom_bytes(&self) -> u64 {
         self.ancestry()
@@ -176,13 +189,13 @@ impl Account {
             .unwrap_or(0)
     }
 
-    /// True if half of this account's own limit is free or evictable.
+    /// True when half of this account's own limit is free, or kept for later and given up when it is wanted.
     pub(crate) fn is_half_free(&self) -> bool {
         let evictable = self.0.evictable_bytes.load(Ordering::Relaxed);
         self.0.left_bytes().saturating_add(evictable) >= self.0.limit_bytes / 2
     }
 
-    /// Evictable bytes here and below.
+    /// Bytes here and below that are kept for later.
     fn kept_bytes(&self) -> u64 {
         if lock(&self.0.evicting).is_some() {
             return self.0.drawn_bytes.load(Ordering::Relaxed);
@@ -198,27 +211,13 @@ impl Account {
         self.0.waiting.count()
     }
 
-    pub(crate) fn waiting_tasks(&self) -> &TreeWaiters {
-        &self.0.waiting
-    }
-
-    /// Accounts from this one up to the root, both counted.
-    pub(crate) fn depth(&self) -> usize {
-        self.ancestry().count()
-    }
-
-    /// The account `level` levels above this one: itself at 0.
-    pub(crate) fn node_above(&self, level: usize) -> &AccountNode {
-        self.ancestry().nth(level).expect("a level below the depth")
-    }
-
     pub(crate) fn report(&self) -> AccountReport {
         let children: Vec<_> = self.children().iter().map(Self::report).collect();
         let below: u64 = children.iter().map(|child| child.reserved_bytes).sum();
         AccountReport {
             name: self.0.name.clone(),
             limit_bytes: (self.0.limit_bytes != u64::MAX).then_some(self.0.limit_bytes),
-            // Some bytes were given back since the accounts below were read.
+            // Some was given back since those below were asked.
             reserved_bytes: self.reserved_bytes().max(below),
             peak_bytes: self.0.peak_bytes.load(Ordering::Relaxed),
             refused: self.0.refused.load(Ordering::Relaxed),
@@ -258,10 +257,10 @@ impl Account {
     /// Charges `bytes` here and to every account above.
     ///
     /// # Errors
-    /// The number of levels from here up to the account that has no room.
+    /// How many accounts up the one stands that has no room.
     fn draw(&self, bytes: u64) -> Result<(), usize> {
         self.draw_unseen(bytes).inspect_err(|&level| {
-            // The bytes charged for a moment may have caused a refusal, and that task may wait now.
+            // What was charged for a moment may have refused somebody who now waits.
             if self
                 .ancestry()
                 .take(level)
@@ -272,29 +271,7 @@ impl Account {
         })
     }
 
-    /// [`Account::draw`] for callers that have locked the queues.
-    pub(crate) fn draw_unseen(&self, bytes: u64) -> Result<(), usize> {
-        for (level, node) in self.ancestry().enumerate() {
-            if !node.charge(bytes) {
-                self.ancestry()
-                    .take(level)
-                    .for_each(|node| node.discharge(bytes));
-                return Err(level);
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that this account and each above it have `bytes` left.
-    ///
-    /// # Errors
-    /// The number of levels from here up to the account that lacks them.
-    pub(crate) fn find_room(&self, bytes: u64) -> Result<(), usize> {
-        let lacking = self.ancestry().position(|node| node.left_bytes() < bytes);
-        lacking.map_or(Ok(()), Err)
-    }
-
-    /// Takes `bytes` off here and off every account above, and grants them to waiting tasks.
+    /// Takes `bytes` off here and every account above, and grants them to waiting tasks.
     pub(crate) fn give_back(&self, bytes: u64) {
         if bytes == 0 {
             return;
@@ -310,22 +287,23 @@ impl Account {
         }
     }
 
-    /// Gives back the free bytes of the leases of this account and below it.
+    /// Gives back what lies free in the leases of this account and below it.
     pub fn reclaim(&self) {
         each(&self.0.slots, |slot| slot.flush());
         each(&self.0.children, |child| Self(child).reclaim());
     }
 
-    /// Draws exactly `bytes`, after free chunks were reclaimed from all leases below the account that refused.
+    /// Draws just `bytes`, after free chunks were taken back from everybody
+    /// below the account that refused.
     fn draw_after_reclaim(&self, bytes: u64) -> bool {
         let mut reclaimed = None;
         loop {
             let Err(level) = self.draw(bytes) else {
                 return true;
             };
-            // Another task took the reclaimed bytes, or the rest is in use.
+            // Room was made there, and somebody was quicker, or the rest is in use.
             let is_reclaimed = reclaimed.is_some_and(|reclaimed| level <= reclaimed);
-            // While a task waits, no lease keeps free bytes.
+            // While somebody waits, no lease keeps free bytes.
             if is_reclaimed || self.0.waiting.is_any() {
                 return self.draw_after_eviction(bytes);
             }
@@ -334,7 +312,7 @@ impl Account {
         }
     }
 
-    /// Draws exactly `bytes`, after evictable memory below the account that refused was given up.
+    /// Draws just `bytes`, after what is kept for later below the account that refused was given up.
     fn draw_after_eviction(&self, bytes: u64) -> bool {
         loop {
             let Err(level) = self.draw(bytes) else {
@@ -346,7 +324,7 @@ impl Account {
         }
     }
 
-    /// Reclaims free bytes and evicts until `bytes` could be drawn, or nothing evictable is left.
+    /// Has what is kept for later give way until `bytes` could be drawn, or nothing is left of it.
     pub(crate) fn make_room(&self, bytes: u64) {
         let mut reclaimed = None;
         while let Err(level) = self.find_room(bytes) {
@@ -359,7 +337,7 @@ impl Account {
         }
     }
 
-    /// Evicts about `bytes` here and below; returns true if any were given up.
+    /// Gives up about `bytes` of what is kept for later here and below; says whether there were any.
     fn evict(&self, bytes: u64) -> bool {
         let evicted = self.evict_below(bytes);
         if evicted > 0 {
@@ -388,6 +366,42 @@ impl Account {
     }
 }
 
+impl ByteSource for Account {
+    fn depth(&self) -> usize {
+        self.ancestry().count()
+    }
+
+    fn queue_above(&self, level: usize) -> &AccountQueue {
+        let node = self.ancestry().nth(level);
+        &node.expect("a level below the depth").queue
+    }
+
+    fn find_room(&self, bytes: u64) -> Result<(), usize> {
+        let lacking = self.ancestry().position(|node| node.left_bytes() < bytes);
+        lacking.map_or(Ok(()), Err)
+    }
+
+    fn draw_unseen(&self, bytes: u64) -> Result<(), usize> {
+        for (level, node) in self.ancestry().enumerate() {
+            if !node.charge(bytes) {
+                self.ancestry()
+                    .take(level)
+                    .for_each(|node| node.discharge(bytes));
+                return Err(level);
+            }
+        }
+        Ok(())
+    }
+
+    fn reclaim_tree(&self) {
+        self.root().reclaim();
+    }
+
+    fn waiting_tasks(&self) -> &TreeWaiters<Self> {
+        &self.0.waiting
+    }
+}
+
 impl AccountNode {
     fn new(name: String, limit_bytes: u64, parent: Option<Account>) -> Self {
         let waiting = parent
@@ -407,10 +421,6 @@ impl AccountNode {
             queue: AccountQueue::default(),
             waiting,
         }
-    }
-
-    pub(crate) fn queue(&self) -> &AccountQueue {
-        &self.queue
     }
 
     fn charge(&self, bytes: u64) -> bool {
@@ -452,6 +462,89 @@ impl AccountNode {
     }
 }
 
+impl LeaseSlot {
+    fn account(&self) -> &Account {
+        &self.account
+    }
+
+    fn waiting(&self) -> &TreeWaiters<Account> {
+        &self.waiting
+    }
+
+    fn new(account: Account, root: Account, purpose: Purpose) -> Self {
+        Self {
+            free_bytes: AtomicU64::new(0),
+            waiting: Arc::clone(&account.0.waiting),
+            account,
+            root,
+            purpose,
+        }
+    }
+
+    /// Takes `bytes` out of what is free, or out of what can be drawn.
+    fn take(&self, bytes: u64) -> bool {
+        self.take_cached(bytes) || self.account.draw_after_reclaim(bytes)
+    }
+
+    /// Takes `bytes` out of what is free, or draws a chunk for them where nobody waits.
+    fn take_cached(&self, bytes: u64) -> bool {
+        if self.take_free(bytes) {
+            return true;
+        }
+        let chunk = bytes.max(DRAW_BYTES);
+        if self.waiting.is_any() || self.account.draw(chunk).is_err() {
+            return false;
+        }
+        self.keep(chunk - bytes);
+        true
+    }
+
+    fn take_free(&self, bytes: u64) -> bool {
+        self.free_bytes
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |free| {
+                free.checked_sub(bytes)
+            })
+            .is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        if self.keep(bytes) > LEASE_FREE_BYTES_MAX {
+            let free = self.free_bytes.swap(0, Ordering::SeqCst);
+            let kept = free.min(DRAW_BYTES);
+            self.account.give_back(free - kept);
+            self.keep(kept);
+        }
+    }
+
+    /// Keeps `bytes` free, unless somebody waits: how much is free then.
+    fn keep(&self, bytes: u64) -> u64 {
+        let free = self.free_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        // In this order: whoever starts to wait makes it known before it looks here.
+        if self.waiting.is_any() {
+            self.flush();
+            return 0;
+        }
+        free
+    }
+
+    /// Gives back all that is free.
+    fn flush(&self) {
+        if self.free_bytes.load(Ordering::SeqCst) > 0 {
+            self.account
+                .give_back(self.free_bytes.swap(0, Ordering::SeqCst));
+        }
+    }
+}
+
+impl Drop for LeaseSlot {
+    fn drop(&mut self) {
+        self.account.give_back(*self.free_bytes.get_mut());
+    }
+}
+
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = &self.0.parent {
@@ -461,7 +554,7 @@ impl fmt::Display for Account {
     }
 }
 
-/// Calls `visit` with each live entry of `list`, unlocked, and without an allocation.
+/// Calls `visit` with whatever is left of `list`, unlocked, and without an allocation.
 ///
 /// From the end: entries only ever move to the front, so that none is missed.
 fn each<T>(list: &Mutex<Vec<Weak<T>>>, mut visit: impl FnMut(Arc<T>)) {

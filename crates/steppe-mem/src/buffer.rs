@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
+use crate::account::Waiter;
 use crate::account::{Lease, OverBudget, Reservation};
 use crate::block::Block;
 use crate::pool;
 use crate::size_class::SizeClass;
-use crate::waiters::Waiter;
 
 /// Bytes in pooled memory: `[consumed | filled | spare]`.
 ///

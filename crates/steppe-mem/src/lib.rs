@@ -7,8 +7,8 @@
 //! Non-goals: the use of the bytes, sockets, runtimes.
 //!
 //! # Map of files
-//! - `account.rs`, `account/`: tree of accounts with limits, peaks and refusals; leases and reservations (`lease.rs`), forced
-//!   charges (`forced.rs`)
+//! - `account.rs`, `account/`: tree of accounts with limits, peaks and refusals; leases and reservations (`lease.rs`), the
+//!   place of a waiting task (`waiter.rs`), forced charges (`forced.rs`)
 //! - `budget.rs`: the tree and its clients
 //! - `waiters.rs`: queues of tasks that wait for bytes of an account
 //! - `clients.rs`, `clients/`: memory of each client, its share, and connections to close in debt
@@ -36,11 +36,13 @@ pub mod pool;
 mod size_class;
 mod waiters;
 
-pub use account::{Account, AccountReport, Evict, ForcedCharge, Lease, OverBudget, Reservation};
+pub use account::{
+    Account, AccountReport, Evict, ForcedCharge, Lease, LeavingRoom, OverBudget, Reservation,
+    Waiter,
+};
 pub use budget::Budget;
 pub use buffer::{Buffer, Full};
 pub use chunk::Chunk;
 pub use clients::{ClientAddress, ClientReport, Clients, Holder, Holding, Shed};
 pub use measured::measured;
 pub use size_class::SizeClass;
-pub use waiters::Waiter;

@@ -1,4 +1,4 @@
-//! Queues of tasks that wait for bytes of an account, and the order of their grants.
+//! Queues of tasks that wait for bytes of an account, and the order in which they get them.
 //!
 //! Bytes that come back are drawn for a waiting task before it is woken, so that
 //! it is woken once and no other task takes them meanwhile. A task is queued at the
@@ -20,36 +20,49 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
-use crate::account::{Account, AccountNode, Lease, LeaseSlot};
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, WAITER_BYTES, WAKES_MAX};
 use crate::lock::lock;
 
-/// A task's place in the queue for bytes: empty until it has to wait.
-///
-/// The task keeps it between polls and drops it when it no longer waits; bytes drawn for it go to the next task then. A
-/// place that is kept without being polled may hold bytes back.
-#[derive(Debug, Default)]
-pub struct Waiter {
-    /// The lease of its place; `None`: it has no place.
-    slot: Option<Arc<LeaseSlot>>,
-    index: u32,
-    /// Set while the task waits for its client to fall below its share: `index` is the ticket there.
-    is_held_back: bool,
+/// An account as the tasks see it that wait for its bytes.
+pub(crate) trait ByteSource: Clone {
+    /// Accounts from this one up to the root, both counted.
+    fn depth(&self) -> usize;
+
+    /// The queue of the account `level` above this one: its own at 0.
+    fn queue_above(&self, level: usize) -> &AccountQueue;
+
+    /// Checks that this account and each above it have `bytes` left.
+    ///
+    /// # Errors
+    /// The number of levels from here up to the account that lacks them.
+    fn find_room(&self, bytes: u64) -> Result<(), usize>;
+
+    /// Charges `bytes` here and to every account above, for a caller that has locked the queues.
+    ///
+    /// # Errors
+    /// The number of levels from here up to the account that lacks them.
+    fn draw_unseen(&self, bytes: u64) -> Result<(), usize>;
+
+    /// Gives back what lies free in the leases of the whole tree.
+    fn reclaim_tree(&self);
+
+    /// All waiting tasks of the tree.
+    fn waiting_tasks(&self) -> &TreeWaiters<Self>;
 }
 
 /// All waiting tasks of one tree of accounts.
-#[derive(Debug, Default)]
-pub(crate) struct TreeWaiters {
+#[derive(Debug)]
+pub(crate) struct TreeWaiters<A> {
     /// Tasks that are queued, or about to be.
     count: AtomicUsize,
-    entries: Mutex<WaiterSlab>,
+    entries: Mutex<WaiterSlab<A>>,
 }
 
-/// The queues of the tasks that one account refused.
+/// The tasks that one account refused.
 #[derive(Debug, Default)]
 pub(crate) struct AccountQueue {
     count: AtomicUsize,
-    /// The queues, locked only while [`TreeWaiters::entries`] is locked.
+    /// Locked only while [`TreeWaiters::entries`] is locked.
     lists: Mutex<[WaiterList; 2 * SIZES]>,
 }
 
@@ -60,10 +73,10 @@ struct WaiterList {
     last: u32,
 }
 
-/// A slab: entries are reused, so that waiting again allocates nothing.
+/// A slab: places are reused, so that waiting again allocates nothing.
 #[derive(Debug)]
-struct WaiterSlab {
-    slab: Vec<WaiterEntry>,
+struct WaiterSlab<A> {
+    slab: Vec<WaiterEntry<A>>,
     /// Free entries, linked by `next`.
     free: u32,
     in_use: usize,
@@ -71,14 +84,14 @@ struct WaiterSlab {
 }
 
 #[derive(Debug)]
-struct WaiterEntry {
-    account: Option<Account>,
+struct WaiterEntry<A> {
+    account: Option<A>,
     waker: Option<Waker>,
-    /// Bytes wanted, or drawn for it once it is granted.
+    /// Wanted, or drawn for it once it is granted.
     bytes: u64,
-    /// Bytes that must be free beyond `bytes` for a grant, without being drawn.
+    /// Granted only where so many more are free, which are not drawn.
     leaving: u64,
-    /// Number in the order of arrival.
+    /// Ascending in the order of arrival.
     ticket: u64,
     prev: u32,
     next: u32,
@@ -103,6 +116,15 @@ pub(crate) struct BytesWanted {
     pub(crate) leaving: u64,
 }
 
+/// A task that asks for bytes which are not there at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitingTask<'a> {
+    pub(crate) wanted: BytesWanted,
+    pub(crate) waker: &'a Waker,
+    /// The age of the place that it had before.
+    pub(crate) ticket: Option<u64>,
+}
+
 /// The result of drawing bytes for a waiting task.
 enum DrawAttempt {
     Granted,
@@ -115,105 +137,31 @@ enum DrawAttempt {
 }
 
 /// A task that leaves its place.
-struct Left {
-    waker: Option<Waker>,
-    ticket: u64,
-    /// Bytes drawn for it.
-    granted_bytes: Option<u64>,
+pub(crate) struct Left {
+    pub(crate) waker: Option<Waker>,
+    pub(crate) ticket: u64,
+    /// Drawn for it.
+    pub(crate) granted_bytes: Option<u64>,
 }
 
 /// Sizes that are queued apart: powers of two from the smallest to the largest buffer.
 const SIZES: usize = (BUFFER_BYTES_MAX.ilog2() - BUFFER_BYTES_MIN.ilog2()) as usize + 1;
 const NONE: u32 = u32::MAX;
 
-// The slab doubles when it grows.
-const _: () = assert!(2 * size_of::<WaiterEntry>() <= WAITER_BYTES);
-const _: () = assert!(size_of::<Waiter>() <= 16);
+// The slab doubles when it grows; an account is a pointer.
+const _: () = assert!(2 * size_of::<WaiterEntry<Arc<()>>>() <= WAITER_BYTES);
 
-impl Waiter {
-    /// True if the task has a place in a queue, or bytes that were drawn for it, or waits for its client to hold less.
-    #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        self.has_place() || self.is_held_back
-    }
-
-    /// True if the task has a place in a queue, or bytes that were drawn for it.
-    pub(crate) fn has_place(&self) -> bool {
-        self.slot.is_some()
-    }
-
-    /// The ticket in the queue of tasks whose client holds its share.
-    pub(crate) fn ticket(&self) -> Option<u32> {
-        self.is_held_back.then_some(self.index)
-    }
-
-    /// Sets the ticket in that queue; `None`: the task is not in it.
-    pub(crate) fn set_ticket(&mut self, ticket: Option<u32>) {
-        self.is_held_back = ticket.is_some();
-        self.index = ticket.unwrap_or(self.index);
-    }
-
-    /// Polls for the bytes `wanted`, from the task's place if it has one.
-    pub(crate) fn poll(&mut self, lease: &Lease, wanted: BytesWanted, waker: &Waker) -> Poll<()> {
-        let Some(known) = &self.slot else {
-            return self.register(lease, wanted, waker, None);
-        };
-        if Arc::ptr_eq(known, lease.slot()) {
-            match lease.waiting().poll(self.index, wanted, waker) {
-                Some(Poll::Pending) => return Poll::Pending,
-                Some(Poll::Ready(granted)) => {
-                    self.slot = None;
-                    lease.account().give_back(granted - wanted.bytes);
-                    return Poll::Ready(());
-                }
-                None => {}
-            }
+impl<A> Default for TreeWaiters<A> {
+    fn default() -> Self {
+        Self {
+            count: AtomicUsize::new(0),
+            entries: Mutex::default(),
         }
-        // The task wants other bytes than before.
-        let ticket = self.leave();
-        self.register(lease, wanted, waker, ticket)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn register(
-        &mut self,
-        lease: &Lease,
-        wanted: BytesWanted,
-        waker: &Waker,
-        ticket: Option<u64>,
-    ) -> Poll<()> {
-        let index = lease.waiting().register(lease, wanted, waker, ticket);
-        let Some(index) = index else {
-            self.slot = None;
-            return Poll::Ready(());
-        };
-        self.slot = Some(Arc::clone(lease.slot()));
-        self.index = index;
-        Poll::Pending
-    }
-
-    /// Gives the place up, and its bytes to the next task.
-    fn leave(&mut self) -> Option<u64> {
-        let slot = self.slot.take()?;
-        let left = slot.waiting().entries().remove(self.index);
-        match left.granted_bytes {
-            Some(bytes) => slot.account().give_back(bytes),
-            // Other tasks may have waited behind it.
-            None => slot.account().grant_waiting(),
-        }
-        drop(left.waker);
-        Some(left.ticket)
     }
 }
 
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
-
-impl TreeWaiters {
-    /// True while any task of the tree waits. While it is, no lease keeps free bytes.
+impl<A: ByteSource> TreeWaiters<A> {
+    /// True while any task of the tree waits. Until it is over, no lease keeps free bytes.
     pub(crate) fn is_any(&self) -> bool {
         self.count() > 0
     }
@@ -222,36 +170,29 @@ impl TreeWaiters {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Counts a debt like a waiting task.
+    /// Counts a debt as one more that waits.
     pub(crate) fn begin_debt(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Ends the count of a debt.
+    /// A debt is over.
     pub(crate) fn end_debt(&self) {
         self.count.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn entries(&self) -> MutexGuard<'_, WaiterSlab> {
+    fn entries(&self) -> MutexGuard<'_, WaiterSlab<A>> {
         lock(&self.entries)
     }
 
-    /// Draws the bytes `wanted`, or queues the task and returns its index.
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn register(
-        &self,
-        lease: &Lease,
-        wanted: BytesWanted,
-        waker: &Waker,
-        ticket: Option<u64>,
-    ) -> Option<u32> {
-        // From here on no lease keeps free bytes. Those kept before are given back by the first task that waits; tasks
-        // that come meanwhile are in the queue by then.
+    /// Draws what is wanted of `account`, or queues the task: its index then.
+    pub(crate) fn register(&self, account: &A, task: WaitingTask<'_>) -> Option<u32> {
+        // From here on nobody keeps free bytes. What was kept before is given back by the
+        // first who waits; those who come meanwhile are in the queue when it is.
         if self.count.fetch_add(1, Ordering::SeqCst) == 0 {
-            lease.root().reclaim();
+            account.reclaim_tree();
         }
         let mut entries = self.entries();
-        let index = entries.insert(lease.account(), wanted, waker, ticket);
+        let index = entries.insert(account, task);
         let left = entries
             .draw_or_queue(index)
             .then(|| entries.remove(index).waker);
@@ -260,11 +201,12 @@ impl TreeWaiters {
         left.is_none().then_some(index)
     }
 
-    /// The bytes that were drawn for the task, at least those `wanted`. `None` if it waits for another amount.
-    fn poll(&self, index: u32, wanted: BytesWanted, waker: &Waker) -> Option<Poll<u64>> {
+    /// The bytes that were drawn for it, at least those `wanted`. `None` where it waits for another
+    /// amount.
+    pub(crate) fn poll(&self, index: u32, wanted: BytesWanted, waker: &Waker) -> Option<Poll<u64>> {
         let mut entries = self.entries();
         let entry = entries.at(index);
-        // A waker's drop may run code that takes this lock: it is dropped after the unlock.
+        // A waker may own what locks this: it is dropped after the lock.
         let (polled, dropped) =
             if entry.state == WaiterState::Granted && entry.bytes >= wanted.bytes {
                 let granted = entry.bytes;
@@ -287,8 +229,13 @@ impl TreeWaiters {
         Some(polled)
     }
 
+    /// Takes a task out of its place.
+    pub(crate) fn remove(&self, index: u32) -> Left {
+        self.entries().remove(index)
+    }
+
     /// Grants room of `account`, and of those above it, to tasks that wait for it.
-    pub(crate) fn grant(&self, account: &Account) {
+    pub(crate) fn grant(&self, account: &A) {
         let mut account = account.clone();
         loop {
             let mut wakers = [const { None }; WAKES_MAX];
@@ -316,7 +263,7 @@ impl Default for WaiterList {
     }
 }
 
-impl Default for WaiterSlab {
+impl<A> Default for WaiterSlab<A> {
     fn default() -> Self {
         Self {
             slab: Vec::new(),
@@ -327,19 +274,17 @@ impl Default for WaiterSlab {
     }
 }
 
-impl WaiterSlab {
-    fn at(&mut self, index: u32) -> &mut WaiterEntry {
+impl<A: ByteSource> WaiterSlab<A> {
+    fn at(&mut self, index: u32) -> &mut WaiterEntry<A> {
         &mut self.slab[index as usize]
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn insert(
-        &mut self,
-        account: &Account,
-        wanted: BytesWanted,
-        waker: &Waker,
-        ticket: Option<u64>,
-    ) -> u32 {
+    fn insert(&mut self, account: &A, task: WaitingTask<'_>) -> u32 {
+        let WaitingTask {
+            wanted,
+            waker,
+            ticket,
+        } = task;
         let ticket = ticket.unwrap_or(self.next_ticket);
         self.next_ticket += 1;
         self.in_use += 1;
@@ -379,7 +324,7 @@ impl WaiterSlab {
         self.free = index;
         self.in_use -= 1;
         if self.in_use == 0 {
-            // A burst's memory is not kept after its last task.
+            // What a crowd needed is not kept once it has gone.
             self.free = NONE;
             self.slab.clear();
             self.slab.shrink_to(WAKES_MAX);
@@ -387,16 +332,16 @@ impl WaiterSlab {
         left
     }
 
-    /// Grants bytes to tasks until no request fits: true then. False once `wakers` is full; the caller wakes them,
-    /// outside of the lock, and calls again.
-    fn grant(&mut self, account: &mut Account, wakers: &mut [Option<Waker>]) -> bool {
+    /// Grants what fits, until nothing more does: true then. False once `wakers` is full;
+    /// the caller wakes them, outside of the lock, and calls again.
+    fn grant(&mut self, account: &mut A, wakers: &mut [Option<Waker>]) -> bool {
         let mut wakers = wakers.iter_mut();
         'path: loop {
             for level in 0..account.depth() {
                 match self.grant_at(account, level) {
                     None => {}
                     Some((moved, waker)) => {
-                        // Other tasks may have waited behind it, at any account above its own.
+                        // Others may have waited behind it, at any account above its own.
                         *account = moved;
                         if let Some(waker) = waker {
                             let place = wakers.next().expect("it returns when they are full");
@@ -413,15 +358,15 @@ impl WaiterSlab {
         }
     }
 
-    /// Grants the oldest request that fits, of those queued at the account `level` above `account`. Returns its own
-    /// account, and its waker; no waker if it moved to an account below.
-    fn grant_at(&mut self, account: &Account, level: usize) -> Option<(Account, Option<Waker>)> {
-        let node = account.node_above(level);
+    /// Grants the oldest that fits, of those queued at the account `level` above `account`:
+    /// its own account, and whom to wake. No waker for one that moved to an account below.
+    fn grant_at(&mut self, account: &A, level: usize) -> Option<(A, Option<Waker>)> {
+        let queue = account.queue_above(level);
         let mut sizes = [SIZES; 2];
-        while !node.queue().is_empty() {
-            let ((group, size), index) = self.oldest(node, sizes)?;
+        while !queue.is_empty() {
+            let ((group, size), index) = self.oldest(queue, sizes)?;
             match self.attempt(index) {
-                // No room for this size means none for larger ones.
+                // There is no room for this much: neither for more.
                 DrawAttempt::Stayed | DrawAttempt::MovedUp => sizes[group] = size,
                 DrawAttempt::MovedDown => return Some((self.account(index), None)),
                 DrawAttempt::Granted => {
@@ -436,9 +381,9 @@ impl WaiterSlab {
     /// The first task in ticket order among the smallest `sizes` of each group, with its group and
     /// size.
     ///
-    /// The first group takes all free bytes, the second one leaves some.
-    fn oldest(&self, node: &AccountNode, sizes: [usize; 2]) -> Option<((usize, usize), u32)> {
-        let lists = lock(&node.queue().lists);
+    /// The first group takes all that is free, the second one leaves some.
+    fn oldest(&self, queue: &AccountQueue, sizes: [usize; 2]) -> Option<((usize, usize), u32)> {
+        let lists = lock(&queue.lists);
         let both = (0..sizes[0])
             .map(|size| (0, size))
             .chain((0..sizes[1]).map(|size| (1, size)));
@@ -483,7 +428,7 @@ impl WaiterSlab {
             if self.at(index).state == state {
                 break false;
             }
-            // Bytes that came back before it was queued there granted nothing to it: it tries again.
+            // Bytes that came back before it was queued there woke nobody: it tries again.
             self.unlink(index);
             self.link(index, &account, level);
         };
@@ -491,14 +436,14 @@ impl WaiterSlab {
         is_drawn
     }
 
-    fn account(&mut self, index: u32) -> Account {
+    fn account(&mut self, index: u32) -> A {
         let account = self.at(index).account.as_ref();
         account.expect("a waiting task has an account").clone()
     }
 
-    /// Queues the task at the account `level` above its own: first if it is the oldest, else last.
-    fn link(&mut self, index: u32, account: &Account, level: usize) {
-        let queue = account.node_above(level).queue();
+    /// Queues it at the account `level` above its own: first where it is the oldest, else last.
+    fn link(&mut self, index: u32, account: &A, level: usize) {
+        let queue = account.queue_above(level);
         let mut lists = lock(&queue.lists);
         let list = &mut lists[self.at(index).size()];
         let ticket = self.at(index).ticket;
@@ -517,13 +462,13 @@ impl WaiterSlab {
         account.waiting_tasks().count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes the task out of its queue, if it is in one.
+    /// Takes it out of its queue, where it is in one.
     fn unlink(&mut self, index: u32) {
         let WaiterState::Queued { level } = self.at(index).state else {
             return;
         };
         let account = self.account(index);
-        let queue = account.node_above(usize::from(level)).queue();
+        let queue = account.queue_above(usize::from(level));
         let mut lists = lock(&queue.lists);
         let list = &mut lists[self.at(index).size()];
         let (prev, next) = (self.at(index).prev, self.at(index).next);
@@ -547,9 +492,9 @@ impl WaiterSlab {
     }
 }
 
-impl WaiterEntry {
-    /// Index of its list: by size, those that leave bytes free behind the others. As a rule, all of these leave the
-    /// same number.
+impl<A> WaiterEntry<A> {
+    /// Which list it is queued with: by size, those that leave some free behind the others. All of
+    /// these leave the same, as a rule.
     fn size(&self) -> usize {
         let log2 = self.bytes.max(1).next_power_of_two().ilog2();
         let size = (log2.saturating_sub(BUFFER_BYTES_MIN.ilog2()) as usize).min(SIZES - 1);
@@ -568,7 +513,7 @@ mod tests {
     #[test]
     fn each_size_has_a_list_of_its_group() {
         let size = |bytes, leaving| {
-            let entry = WaiterEntry {
+            let entry = WaiterEntry::<()> {
                 account: None,
                 waker: None,
                 bytes,
@@ -582,7 +527,7 @@ mod tests {
         };
         let (least, most) = (BUFFER_BYTES_MIN as u64, BUFFER_BYTES_MAX as u64);
         assert_eq!([size(0, 0), size(least, 0), size(least + 1, 0)], [0, 0, 1]);
-        // Sizes above any buffer's share the largest list of their group.
+        // Larger than any buffer: with the largest, of the same group.
         for bytes in [most, most + 1, 1 << 40] {
             assert_eq!(size(bytes, 0), SIZES - 1, "{bytes}");
             assert_eq!(size(bytes, 1), 2 * SIZES - 1, "{bytes}");

@@ -9,7 +9,7 @@ use std::thread;
 
 use steppe_mem::alloc::{Counted, thread_allocations, thread_live_bytes};
 use steppe_mem::pool::{self, Stock};
-use steppe_mem::{Account, Budget, Buffer, Lease, Reservation, Waiter};
+use steppe_mem::{Account, Budget, Buffer, Lease, LeavingRoom, Reservation, Waiter};
 
 #[global_allocator]
 static ALLOCATOR: Counted<std::alloc::System> = Counted(std::alloc::System);
@@ -60,7 +60,10 @@ impl Task {
         if self.leaving == 0 {
             return self.lease.poll_reserve(&mut cx, bytes, &mut self.waiter);
         }
-        let wanted = (bytes, self.leaving as u64);
+        let wanted = LeavingRoom {
+            bytes,
+            leaving: self.leaving as u64,
+        };
         self.lease
             .poll_reserve_leaving(&mut cx, wanted, &mut self.waiter)
     }

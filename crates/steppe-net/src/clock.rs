@@ -10,7 +10,12 @@
 //!
 //! Non-goals: the wall clock (`SystemTime`), and threads outside of a runtime, where this is the real time.
 
-use std::time::Instant;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+/// The time by which the origin precedes its first use. A test stops its clock first and gets here later: its
+/// times must not lie before the origin.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// The current time.
 #[inline]
@@ -20,10 +25,21 @@ pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
+/// The origin of times that are kept as numbers: somewhat before its first use, the same for the whole process.
+#[inline]
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the clock itself")]
+pub fn origin() -> Instant {
+    // The real time: tests of one process have clocks of their own, which they advance.
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
+        let now = Instant::now();
+        now.checked_sub(MARGIN).unwrap_or(now)
+    });
+    *ORIGIN
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use steppe_testkit::virtual_time;
 
     use super::*;

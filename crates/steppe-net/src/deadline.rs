@@ -22,19 +22,19 @@ pub struct Deadlines(Rc<Table>);
 /// The deadline of one task; unset at first.
 #[derive(Debug)]
 pub struct Deadline {
-    entry: Rc<Entry>,
+    entry: Rc<DeadlineEntry>,
     table: Rc<Table>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    entries: RefCell<Vec<Rc<Entry>>>,
+    entries: RefCell<Vec<Rc<DeadlineEntry>>>,
     /// Notified when the table is no longer empty: an empty table needs no sweeps.
     occupied: Notify,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct DeadlineEntry {
     at: Cell<Option<Instant>>,
     /// True once a sweep found that it has passed, until it is reset.
     is_late: Cell<bool>,
@@ -48,7 +48,7 @@ impl Deadlines {
     #[must_use]
     pub fn add(&self) -> Deadline {
         let mut entries = self.0.entries.borrow_mut();
-        let entry = Rc::new(Entry {
+        let entry = Rc::new(DeadlineEntry {
             at: Cell::new(None),
             is_late: Cell::new(false),
             waker: RefCell::new(None),

@@ -21,7 +21,7 @@ pub struct DiskTask<T>(JoinHandle<T>);
 static TASKS: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts a task in [`TASKS`] until it is dropped.
-struct Counted;
+struct CountedTask;
 
 impl<T: Send + 'static> DiskTask<T> {
     /// Queues `work`.
@@ -30,7 +30,7 @@ impl<T: Send + 'static> DiskTask<T> {
     /// [`io::ErrorKind::ResourceBusy`] when [`DISK_TASKS_MAX`] tasks are queued or running.
     pub(crate) fn start(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
         let before = TASKS.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted;
+        let counted = CountedTask;
         if before >= DISK_TASKS_MAX {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
@@ -56,7 +56,7 @@ impl<T> Drop for DiskTask<T> {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedTask {
     fn drop(&mut self) {
         TASKS.fetch_sub(1, Ordering::Relaxed);
     }

@@ -40,11 +40,11 @@ pub struct Folder {
 #[derive(Debug)]
 pub struct Root {
     handle: Arc<OwnedFd>,
-    lookup: Lookup,
+    lookup: LookupMode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lookup {
+enum LookupMode {
     /// From the dentry cache only; never blocks.
     Cached,
     /// From disk if need be; may block.
@@ -85,7 +85,7 @@ pub struct FolderContents {
 
 /// A file or folder in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct FolderEntry<'a> {
     /// Name in that folder.
     pub name: &'a [u8],
     /// False for a regular file.
@@ -139,7 +139,7 @@ impl Folder {
     ) -> io::Result<T> {
         find(&Root {
             handle: self.root(now)?,
-            lookup: Lookup::Cached,
+            lookup: LookupMode::Cached,
         })
     }
 
@@ -159,7 +159,7 @@ impl Folder {
                 Some(handle) => handle,
                 None => Arc::new(open_root(&path, ResolveFlags::empty())?),
             };
-            let lookup = Lookup::Blocking;
+            let lookup = LookupMode::Blocking;
             find(&Root { handle, lookup })
         })
     }
@@ -197,8 +197,8 @@ impl Root {
     pub fn open(&self, path: &CStr, is_served: impl Fn(&[u8]) -> bool) -> io::Result<Opened> {
         let root = self.handle.as_fd();
         let opened = match self.lookup {
-            Lookup::Cached => open_below(root, path, ResolveFlags::CACHED, &is_served),
-            Lookup::Blocking => open_blocking(root, path, &is_served),
+            LookupMode::Cached => open_below(root, path, ResolveFlags::CACHED, &is_served),
+            LookupMode::Blocking => open_blocking(root, path, &is_served),
         };
         match opened {
             Ok(opened) => Ok(opened),
@@ -214,7 +214,7 @@ impl Root {
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
                 Err(io::ErrorKind::ResourceBusy.into())
             }
-            Err(error) if self.lookup == Lookup::Cached => Err(cached_lookup_error(error)),
+            Err(error) if self.lookup == LookupMode::Cached => Err(cached_lookup_error(error)),
             Err(error) => Err(error.into()),
         }
     }
@@ -226,7 +226,7 @@ impl Root {
     pub fn contents(&self, FolderHandle(handle): FolderHandle, path: CString) -> FolderContents {
         let root = Self {
             handle: Arc::clone(&self.handle),
-            lookup: Lookup::Blocking,
+            lookup: LookupMode::Blocking,
         };
         FolderContents { handle, root, path }
     }
@@ -258,7 +258,7 @@ impl FolderContents {
     pub fn for_each(
         &self,
         is_served: impl Fn(&[u8]) -> bool,
-        mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>,
+        mut each: impl FnMut(FolderEntry<'_>) -> ControlFlow<()>,
     ) -> io::Result<()> {
         for entry in Dir::read_from(&self.handle)? {
             let entry = entry?;
@@ -270,7 +270,7 @@ impl FolderContents {
                 continue;
             };
             let name = name.to_bytes();
-            let entry = Entry {
+            let entry = FolderEntry {
                 name,
                 is_folder,
                 status,

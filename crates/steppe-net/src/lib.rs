@@ -101,7 +101,7 @@ pub use drain::{Drain, Phase};
 pub use drain_grace::DrainGrace;
 pub use file_limit::{FileLimit, raise_file_limit};
 pub use folder::{
-    Entry, File, FileStatus, Folder, FolderContents, FolderHandle, Opened, Reading, Root,
+    File, FileStatus, Folder, FolderContents, FolderEntry, FolderHandle, Opened, Reading, Root,
 };
 pub use io::{Accept, Connecting, Io, Readiness, ServerSocket};
 pub use listener::{BindError, BoundListener, Listener, bind};
@@ -113,6 +113,6 @@ pub use service::{
 };
 pub use sockets::{BoundSockets, SocketBinder};
 pub use stream::{PeerAddress, Stream};
-pub use transport::{Driver, Transport};
+pub use transport::{Driver, ReadRoom, Transport};
 pub use watch::Watch;
 pub use worker::{Heartbeat, Worker, WorkerPlan, WorkerThread, spawn_worker};

@@ -67,7 +67,7 @@ fn reason_of(error: &hickory_resolver::net::NetError) -> String {
 #[derive(Clone)]
 pub struct Names {
     resolver: Arc<dyn Resolve>,
-    known: Arc<Mutex<Vec<Known>>>,
+    known: Arc<Mutex<Vec<KnownName>>>,
 }
 
 /// The addresses at which a server can be reached now.
@@ -77,7 +77,7 @@ pub struct Endpoints {
     addresses: watch::Receiver<Arc<[IpAddr]>>,
 }
 
-struct Known {
+struct KnownName {
     host: String,
     addresses: watch::Receiver<Arc<[IpAddr]>>,
 }
@@ -111,9 +111,7 @@ impl Resolve for SystemResolver {
                 host: host.to_owned(),
                 reason: reason_of(&error),
             })?;
-            let ttl = found
-                .valid_until()
-                .saturating_duration_since(Instant::now());
+            let ttl = found.valid_until().saturating_duration_since(clock::now());
             Ok(Resolved {
                 addresses: found.iter().collect(),
                 ttl,
@@ -157,7 +155,7 @@ impl Names {
         let (found, addresses) = watch::channel(Arc::from([]));
         // The task ends once only the list's own receiver is left.
         tokio::spawn(keep_resolved(self.resolver.clone(), host.to_owned(), found));
-        known.push(Known {
+        known.push(KnownName {
             host: host.to_owned(),
             addresses: addresses.clone(),
         });

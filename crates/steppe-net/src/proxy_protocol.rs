@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use steppe_mem::{Buffer, Lease};
 
 use crate::limits::{PROXY_V1_BYTES_MAX, PROXY_V2_BYTES_MAX};
-use crate::transport::Transport;
+use crate::transport::{ReadRoom, Transport};
 
 /// A version of the PROXY protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,11 +111,12 @@ pub fn poll_header(
             }
             return Poll::Ready(Ok(header));
         }
-        let room = (first_bytes, PROXY_V2_BYTES_MAX.max(first_bytes));
-        if !matches!(
-            ready!(transport.poll_fill(cx, lease, pending, room)),
-            Ok(1..)
-        ) {
+        let room = ReadRoom {
+            lease,
+            first_bytes,
+            bytes_max: PROXY_V2_BYTES_MAX.max(first_bytes),
+        };
+        if !matches!(ready!(transport.poll_fill(cx, room, pending)), Ok(1..)) {
             return Poll::Ready(Err(NoHeader::Closed));
         }
     }
@@ -161,31 +162,20 @@ fn parse_v1(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Malformed> {
 fn parse_line(line: &[u8]) -> Option<ProxyHeader> {
     let line = std::str::from_utf8(line).ok()?;
     let mut words = line.split(' ');
-    let (is_v6, mut ends) = match words.next()? {
+    let address: fn(&str) -> Option<IpAddr> = match words.next()? {
         // What follows is to be ignored.
         "UNKNOWN" => return Some(ProxyHeader::Own),
-        "TCP4" => (false, [None; 2]),
-        "TCP6" => (true, [None; 2]),
+        "TCP4" => |text| text.parse().map(IpAddr::V4).ok(),
+        "TCP6" => |text| text.parse().map(IpAddr::V6).ok(),
         _ => return None,
     };
-    for end in &mut ends {
-        *end = Some(address(words.next()?, is_v6)?);
-    }
+    let [source, destination] = [address(words.next()?)?, address(words.next()?)?];
     let ports = [port(words.next()?)?, port(words.next()?)?];
     let is_over = words.next().is_none();
-    let [source, destination] = ends;
     is_over.then_some(ProxyHeader::For(Ends {
-        source: SocketAddr::new(source?, ports[0]),
-        destination: SocketAddr::new(destination?, ports[1]),
+        source: SocketAddr::new(source, ports[0]),
+        destination: SocketAddr::new(destination, ports[1]),
     }))
-}
-
-#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-fn address(text: &str, is_v6: bool) -> Option<IpAddr> {
-    if is_v6 {
-        return text.parse().map(IpAddr::V6).ok();
-    }
-    text.parse().map(IpAddr::V4).ok()
 }
 
 /// "No heading zero", and no sign.

@@ -141,15 +141,26 @@ pub trait Driver: fmt::Debug {
     }
 }
 
+/// Memory for bytes that are read one behind the other.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadRoom<'a> {
+    /// The lease of the buffer.
+    pub lease: &'a Lease,
+    /// Bytes of the first buffer.
+    pub first_bytes: usize,
+    /// Most bytes that the buffer grows to.
+    pub bytes_max: usize,
+}
+
 /// One connection's byte stream.
 #[derive(Debug)]
 pub struct Transport {
-    inner: Inner,
+    inner: StreamKind,
     waiter: Waiter,
     is_starved: bool,
 }
 
-enum Inner {
+enum StreamKind {
     Socket(Socket),
     Driver(Box<dyn Driver>),
 }
@@ -167,7 +178,7 @@ impl Transport {
     #[must_use]
     pub fn new(stream: Stream) -> Self {
         let stream = Rc::new(stream);
-        Self::of(Inner::Socket(Socket {
+        Self::of(StreamKind::Socket(Socket {
             stream,
             closed: None,
         }))
@@ -176,10 +187,10 @@ impl Transport {
     /// The byte stream that `driver` moves.
     #[must_use]
     pub fn with_driver(driver: Box<dyn Driver>) -> Self {
-        Self::of(Inner::Driver(driver))
+        Self::of(StreamKind::Driver(driver))
     }
 
-    fn of(inner: Inner) -> Self {
+    fn of(inner: StreamKind) -> Self {
         Self {
             inner,
             waiter: Waiter::default(),
@@ -191,8 +202,8 @@ impl Transport {
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
         match &self.inner {
-            Inner::Socket(socket) => socket.stream.local_address(),
-            Inner::Driver(driver) => driver.local_address(),
+            StreamKind::Socket(socket) => socket.stream.local_address(),
+            StreamKind::Driver(driver) => driver.local_address(),
         }
     }
 
@@ -202,8 +213,8 @@ impl Transport {
     /// The system's errors.
     pub fn limit_unsent_bytes(&self, bytes: u32) -> io::Result<()> {
         match &self.inner {
-            Inner::Socket(socket) => socket.stream.limit_unsent_bytes(bytes),
-            Inner::Driver(driver) => driver.limit_unsent_bytes(bytes),
+            StreamKind::Socket(socket) => socket.stream.limit_unsent_bytes(bytes),
+            StreamKind::Driver(driver) => driver.limit_unsent_bytes(bytes),
         }
     }
 
@@ -213,8 +224,8 @@ impl Transport {
     /// The system's errors.
     pub fn set_buffer_bytes(&self, bytes: usize) -> io::Result<()> {
         match &self.inner {
-            Inner::Socket(socket) => socket.stream.set_buffer_bytes(bytes),
-            Inner::Driver(driver) => driver.set_buffer_bytes(bytes),
+            StreamKind::Socket(socket) => socket.stream.set_buffer_bytes(bytes),
+            StreamKind::Driver(driver) => driver.set_buffer_bytes(bytes),
         }
     }
 
@@ -222,8 +233,8 @@ impl Transport {
     #[must_use]
     pub fn is_starved(&self) -> bool {
         let is_driver_starved = match &self.inner {
-            Inner::Socket(_) => false,
-            Inner::Driver(driver) => driver.is_starved(),
+            StreamKind::Socket(_) => false,
+            StreamKind::Driver(driver) => driver.is_starved(),
         };
         self.is_starved || is_driver_starved
     }
@@ -242,7 +253,7 @@ impl Transport {
     ) -> Poll<io::Result<Buffer>> {
         self.is_starved = false;
         ready!(self.inner.poll_readable(cx))?;
-        if let Inner::Driver(driver) = &mut self.inner
+        if let StreamKind::Driver(driver) = &mut self.inner
             && let Some(filled) = driver.take_filled(lease)
         {
             // What it may have waited for is for others.
@@ -288,24 +299,21 @@ impl Transport {
         Poll::Ready(Ok(count))
     }
 
-    /// Reads once, behind what is in `read`: at first into a fresh buffer of `first_bytes` of
-    /// `lease`, then in up to `bytes_max` of memory. 0 is the end of the stream, which leaves `read`
-    /// as it was.
+    /// Reads once, behind what is in `read`: at first into a fresh buffer, then in as much memory
+    /// as `room` allows. 0 is the end of the stream, which leaves `read` as it was.
     ///
     /// # Errors
     /// Errors of [`Transport::poll_read`].
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
-        lease: &Lease,
+        room: ReadRoom<'_>,
         read: &mut Option<Buffer>,
-        (first_bytes, bytes_max): (usize, usize),
     ) -> Poll<io::Result<usize>> {
         if let Some(read) = read {
-            return self.poll_read_more(cx, read, bytes_max);
+            return self.poll_read_more(cx, read, room.bytes_max);
         }
-        let buffer = ready!(self.poll_read(cx, lease, first_bytes))?;
+        let buffer = ready!(self.poll_read(cx, room.lease, room.first_bytes))?;
         let count = buffer.len();
         *read = (count > 0).then_some(buffer);
         Poll::Ready(Ok(count))
@@ -350,10 +358,10 @@ impl Transport {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match &mut self.inner {
-            Inner::Socket(socket) => {
+            StreamKind::Socket(socket) => {
                 socket.while_watched(cx, |stream, cx| stream.poll_write(cx, slices))
             }
-            Inner::Driver(driver) => driver.poll_write(cx, slices),
+            StreamKind::Driver(driver) => driver.poll_write(cx, slices),
         }
     }
 
@@ -367,14 +375,14 @@ impl Transport {
         chunk: &mut Chunk,
     ) -> Poll<io::Result<usize>> {
         match &mut self.inner {
-            Inner::Socket(socket) => {
+            StreamKind::Socket(socket) => {
                 let slices = [IoSlice::new(chunk.filled())];
                 let written = socket.while_watched(cx, |stream, cx| stream.poll_write(cx, &slices));
                 let written = ready!(written)?;
                 chunk.consume(written);
                 Poll::Ready(Ok(written))
             }
-            Inner::Driver(driver) => driver.poll_write_chunk(cx, chunk),
+            StreamKind::Driver(driver) => driver.poll_write_chunk(cx, chunk),
         }
     }
 
@@ -384,8 +392,8 @@ impl Transport {
     /// The connection's error.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.inner {
-            Inner::Socket(_) => Poll::Ready(Ok(())),
-            Inner::Driver(driver) => driver.poll_flush(cx),
+            StreamKind::Socket(_) => Poll::Ready(Ok(())),
+            StreamKind::Driver(driver) => driver.poll_flush(cx),
         }
     }
 
@@ -395,8 +403,8 @@ impl Transport {
     /// The connection's error.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.inner {
-            Inner::Socket(socket) => socket.while_watched(cx, Stream::poll_shutdown),
-            Inner::Driver(driver) => driver.poll_shutdown(cx),
+            StreamKind::Socket(socket) => socket.while_watched(cx, Stream::poll_shutdown),
+            StreamKind::Driver(driver) => driver.poll_shutdown(cx),
         }
     }
 
@@ -418,8 +426,8 @@ impl Transport {
     /// came before are unread. It allocates: use it where a task waits for something else.
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.inner {
-            Inner::Socket(socket) => socket.poll_closed(cx),
-            Inner::Driver(driver) => driver.poll_closed(cx),
+            StreamKind::Socket(socket) => socket.poll_closed(cx),
+            StreamKind::Driver(driver) => driver.poll_closed(cx),
         }
     }
 
@@ -427,8 +435,8 @@ impl Transport {
     #[must_use]
     pub fn has_farewell(&self) -> bool {
         match &self.inner {
-            Inner::Socket(_) => false,
-            Inner::Driver(driver) => driver.has_farewell(),
+            StreamKind::Socket(_) => false,
+            StreamKind::Driver(driver) => driver.has_farewell(),
         }
     }
 
@@ -439,7 +447,7 @@ impl Transport {
     }
 }
 
-impl Inner {
+impl StreamKind {
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Socket(socket) => socket.stream.poll_read_ready(cx),
@@ -487,7 +495,7 @@ impl Socket {
     }
 }
 
-impl fmt::Debug for Inner {
+impl fmt::Debug for StreamKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Socket(socket) => socket.stream.fmt(f),

@@ -15,16 +15,16 @@ pub struct Watch(Vec<Watched>);
 #[derive(Debug, Clone)]
 struct Watched {
     path: PathBuf,
-    seen: Option<Stamp>,
+    seen: Option<FileStamp>,
     /// A state that was seen once: the file may still be written.
-    settling: Option<Stamp>,
+    settling: Option<FileStamp>,
     /// Polls in a row that have found no file.
     missed: u32,
 }
 
 /// A state of a file, told from others by time, length and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -33,7 +33,7 @@ struct Stamp {
 
 /// The result of polling a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum FilePoll {
     /// The file is as it was, or gone: on its way to be replaced.
     Same,
     /// The file has changed, and may still be written.
@@ -121,8 +121,8 @@ impl Watch {
 
     /// Polls each file; true if one has changed since it was seen, and all have come to rest.
     pub fn look(&mut self) -> bool {
-        let looks: Vec<Look> = self.0.iter_mut().map(Watched::look).collect();
-        if looks.contains(&Look::Settling) || !looks.contains(&Look::Changed) {
+        let looks: Vec<FilePoll> = self.0.iter_mut().map(Watched::look).collect();
+        if looks.contains(&FilePoll::Settling) || !looks.contains(&FilePoll::Changed) {
             return false;
         }
         for watched in &mut self.0 {
@@ -135,7 +135,7 @@ impl Watch {
 }
 
 impl Watched {
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> FilePoll {
         let stamp = stamp(&self.path);
         self.missed = match stamp {
             Some(_) => 0,
@@ -143,19 +143,19 @@ impl Watched {
         };
         if stamp.is_none() || stamp == self.seen {
             self.settling = None;
-            return Look::Same;
+            return FilePoll::Same;
         }
         if stamp == self.settling {
-            return Look::Changed;
+            return FilePoll::Changed;
         }
         self.settling = stamp;
-        Look::Settling
+        FilePoll::Settling
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<FileStamp> {
     let metadata = std::fs::metadata(path).ok()?;
-    Some(Stamp {
+    Some(FileStamp {
         device: metadata.dev(),
         inode: metadata.ino(),
         bytes: metadata.size(),

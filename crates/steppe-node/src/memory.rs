@@ -119,7 +119,7 @@ fn uncharged(sources: &Sources) -> Value {
 
 /// The clients that hold most, and the counts of held back and shed ones.
 fn clients(clients: &Clients) -> Value {
-    let top = clients.top(CLIENTS_SHOWN);
+    let top = ClientReport::top(clients, CLIENTS_SHOWN);
     json!({
         "held_back": clients.held_back(),
         "held_back_total": clients.held_back_total(),

@@ -1,4 +1,4 @@
-//! A shard of the cache: three rings and the index of what they hold.
+//! A shard of the cache: three rings, and the index of their entries.
 //!
 //! Responses come into *probation*. Those with two hits by the time they reach its end move to *main*, and so
 //! do the others while *main* has room. The rest is evicted, and its hashes are kept as ghosts: a response

@@ -165,8 +165,8 @@ impl Upstream {
         }
     }
 
-    /// The settings that responses depend on. Left out are those of asking servers: they change when an
-    /// answer comes, not what it says.
+    /// The settings that responses depend on. Left out are those of asking servers: they affect the time of an
+    /// answer, not its contents.
     pub(crate) fn source(&self) -> Source {
         let Self {
             name,

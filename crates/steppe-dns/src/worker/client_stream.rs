@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use steppe_mem::{Buffer, Lease};
-use steppe_net::{Deadline, Drain, Phase, Transport};
+use steppe_net::{Deadline, Drain, Phase, ReadRoom, Transport};
 use tokio::time::timeout;
 
 use super::charged;
@@ -179,7 +179,6 @@ impl ClientStream {
         transport: &mut Transport,
         bytes: &mut Option<Buffer>,
     ) -> Poll<io::Result<Filled>> {
-        const READ: (usize, usize) = (CLIENT_READ_BYTES, CLIENT_READ_BYTES);
         loop {
             let read = bytes.as_ref().map_or(&[][..], |bytes| bytes.filled());
             if message_in(read).is_some() {
@@ -189,7 +188,12 @@ impl ClientStream {
             if 2 + usize::from(len) > CLIENT_READ_BYTES {
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }
-            match transport.poll_fill(cx, &self.lease, bytes, READ) {
+            let room = ReadRoom {
+                lease: &self.lease,
+                first_bytes: CLIENT_READ_BYTES,
+                bytes_max: CLIENT_READ_BYTES,
+            };
+            match transport.poll_fill(cx, room, bytes) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Filled::End)),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),

@@ -38,8 +38,8 @@ pub(super) struct Exchange {
     pub(super) next_at: Instant,
     /// Time at which clients get the stale response of the cache.
     pub(super) stale_at: Option<Instant>,
-    /// Sets of servers: those that have failed the exchange, that are asked over streams (`by_stream`), and that
-    /// have changed the case of the name (`lost_case`).
+    /// Sets of servers, a bit each: those that have failed the exchange, those that are asked over streams
+    /// (`by_stream`), and those that have changed the case of the name (`lost_case`).
     pub(super) failed: u64,
     pub(super) by_stream: u64,
     pub(super) lost_case: u64,

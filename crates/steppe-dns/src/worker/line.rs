@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use steppe_mem::Buffer;
-use steppe_net::Transport;
+use steppe_net::{ReadRoom, Transport};
 
 use super::connecting::Connecting;
 use super::silence::Silence;
@@ -74,9 +74,12 @@ impl<'a> Line<'a> {
 
     fn poll_read(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
         for _ in 0..READS_PER_TURN_MAX {
-            let room = (STREAM_READ_BYTES, 2 + MESSAGE_BYTES_MAX);
-            let lease = &self.connection.lease;
-            let count = self.transport.poll_fill(cx, lease, &mut self.read, room);
+            let room = ReadRoom {
+                lease: &self.connection.lease,
+                first_bytes: STREAM_READ_BYTES,
+                bytes_max: 2 + MESSAGE_BYTES_MAX,
+            };
+            let count = self.transport.poll_fill(cx, room, &mut self.read);
             if ready!(count)? == 0 {
                 return Poll::Ready(Ok(()));
             }

@@ -1,4 +1,4 @@
-//! The query log of one worker: it remembers what a query is about until it is answered.
+//! The query log of one worker, which keeps the values of a query's line until the query is answered.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};

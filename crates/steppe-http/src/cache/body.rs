@@ -20,7 +20,7 @@ use crate::limits::CACHE_WINDOW_BYTES;
 
 /// The content of a response, as its readers share it.
 pub(crate) struct Body {
-    whole: OnceLock<Whole>,
+    whole: OnceLock<WholeBody>,
     live: Mutex<Live>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Body {
 pub(crate) struct BodyWriter(Arc<Body>);
 
 #[derive(Debug)]
-struct Whole {
+struct WholeBody {
     chunks: Box<[Chunk]>,
     bytes: u64,
 }
@@ -47,7 +47,7 @@ struct Live {
     /// Memory of the chunks that are held.
     held_bytes: usize,
     is_stored: bool,
-    end: Option<Ended>,
+    end: Option<BodyEnd>,
     trailers: Option<FieldBlock>,
     readers: Vec<Option<Position>>,
     /// The waker of the writer, which waits for room or for the last reader to leave.
@@ -55,7 +55,7 @@ struct Live {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum BodyEnd {
     Whole,
     Cut,
 }
@@ -80,7 +80,7 @@ pub(crate) struct BodyReader {
 
 /// The content broke off, or the reader was dropped for being late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cut;
+pub(crate) struct BodyCut;
 
 impl Body {
     fn live(&self) -> MutexGuard<'_, Live> {
@@ -99,7 +99,7 @@ impl Body {
     }
 
     /// Ends the content, unless it has ended.
-    fn end(&self, end: Ended) {
+    fn end(&self, end: BodyEnd) {
         self.change(|live| {
             live.end.get_or_insert(end);
             live.wakers()
@@ -123,7 +123,7 @@ impl Body {
             return Some(reader);
         }
         let mut live = self.live();
-        if live.first > 0 || live.end == Some(Ended::Cut) {
+        if live.first > 0 || live.end == Some(BodyEnd::Cut) {
             return None;
         }
         let free = live.readers.iter().position(Option::is_none);
@@ -256,7 +256,7 @@ impl BodyWriter {
         if live.is_stored {
             // Stored content takes no room for chunks to come.
             let chunks = std::mem::take(&mut live.chunks);
-            let whole = Whole {
+            let whole = WholeBody {
                 chunks: Vec::from(chunks).into(),
                 bytes: live.bytes,
             };
@@ -265,13 +265,13 @@ impl BodyWriter {
             live.trailers = trailers;
         }
         drop(live);
-        self.0.end(Ended::Whole);
+        self.0.end(BodyEnd::Whole);
     }
 }
 
 impl Drop for BodyWriter {
     fn drop(&mut self) {
-        self.0.end(Ended::Cut);
+        self.0.end(BodyEnd::Cut);
     }
 }
 
@@ -323,7 +323,10 @@ impl BodyReader {
     ///
     /// # Errors
     /// Where the content broke off.
-    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Chunk>, Cut>> {
+    pub(crate) fn poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Chunk>, BodyCut>> {
         loop {
             let next = match self.body.whole.get() {
                 Some(whole) => whole.chunks.get(self.next).map(view),
@@ -348,7 +351,7 @@ impl BodyReader {
         }
     }
 
-    fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Chunk>, Cut>> {
+    fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Chunk>, BodyCut>> {
         let slot = self.slot.expect("it was live when reading began");
         let mut live = self.body.live();
         // It may have been completed since.
@@ -357,7 +360,7 @@ impl BodyReader {
         }
         // The reader may have been dropped as late.
         if live.readers.get(slot).is_none_or(Option::is_none) {
-            return Poll::Ready(Err(Cut));
+            return Poll::Ready(Err(BodyCut));
         }
         if let Some(chunk) = live.chunks.get(self.next - live.first) {
             let chunk = view(chunk);
@@ -375,8 +378,8 @@ impl BodyReader {
             return Poll::Ready(Ok(Some(chunk)));
         }
         match live.end {
-            Some(Ended::Whole) => Poll::Ready(Ok(None)),
-            Some(Ended::Cut) => Poll::Ready(Err(Cut)),
+            Some(BodyEnd::Whole) => Poll::Ready(Ok(None)),
+            Some(BodyEnd::Cut) => Poll::Ready(Err(BodyCut)),
             None => {
                 let here = live.readers[slot].as_mut().expect("it is its own");
                 here.waker = Some(cx.waker().clone());
@@ -444,7 +447,7 @@ mod tests {
     }
 
     /// The content that can be read now, and whether it is the end.
-    fn read(reader: &mut BodyReader) -> Result<(Vec<u8>, bool), Cut> {
+    fn read(reader: &mut BodyReader) -> Result<(Vec<u8>, bool), BodyCut> {
         let mut cx = Context::from_waker(Waker::noop());
         let mut content = Vec::new();
         loop {
@@ -565,7 +568,7 @@ mod tests {
         writer.drop_laggards();
         assert!(writer.has_room() && !writer.is_held_up());
         assert!(writer.passed_bytes() > 0);
-        assert_eq!(read(&mut readers[2]), Err(Cut));
+        assert_eq!(read(&mut readers[2]), Err(BodyCut));
         writer.push(chunk(&budget, b"more"));
         writer.finish(None);
         assert_eq!(read(&mut readers[0]), Ok((b"more".to_vec(), true)));
@@ -588,6 +591,6 @@ mod tests {
             reader.poll_chunk(&mut cx),
             Poll::Ready(Ok(Some(_)))
         ));
-        assert_eq!(read(&mut reader), Err(Cut));
+        assert_eq!(read(&mut reader), Err(BodyCut));
     }
 }

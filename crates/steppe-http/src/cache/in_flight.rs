@@ -27,11 +27,11 @@ pub(crate) struct InFlight {
     expected: Option<Variant>,
     /// A change of the resource has made the response out of date before it was there (RFC 9111 §4.4).
     is_invalidated: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<FetchState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FetchState {
     answer: Option<FetchAnswer>,
     /// Set while the leader waits.
     reserved: Option<Reserved>,
@@ -90,7 +90,7 @@ impl InFlight {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FetchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

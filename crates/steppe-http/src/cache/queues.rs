@@ -16,14 +16,14 @@ use crate::limits::CACHE_GHOSTS;
 
 /// Both queues, and the ghosts.
 pub(super) struct Queues {
-    probation: Queue,
-    main: Queue,
+    probation: EvictionQueue,
+    main: EvictionQueue,
     /// Tags of evicted responses, by hash.
     ghosts: Box<[u32]>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct EvictionQueue {
     entries: VecDeque<Weak<StoredResponse>>,
     bytes: usize,
     /// Entries that were taken out of the store elsewhere, about.
@@ -39,8 +39,8 @@ const PROBATION_PART: usize = 10;
 impl Default for Queues {
     fn default() -> Self {
         Self {
-            probation: Queue::default(),
-            main: Queue::default(),
+            probation: EvictionQueue::default(),
+            main: EvictionQueue::default(),
             ghosts: vec![0; CACHE_GHOSTS].into(),
         }
     }
@@ -109,12 +109,12 @@ impl Queues {
     /// Number of responses in both queues.
     pub(super) fn len(&self) -> usize {
         let queues = [&self.probation, &self.main];
-        let live = |queue: &Queue| queue.entries.len().saturating_sub(queue.gone);
+        let live = |queue: &EvictionQueue| queue.entries.len().saturating_sub(queue.gone);
         queues.into_iter().map(live).sum()
     }
 }
 
-impl Queue {
+impl EvictionQueue {
     fn push(&mut self, stored: &Arc<StoredResponse>) {
         self.bytes += stored.mark.bytes.load(Ordering::Relaxed);
         self.entries.push_back(Arc::downgrade(stored));

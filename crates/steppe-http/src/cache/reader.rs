@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use steppe_mem::{Buffer, Chunk, Lease, OverBudget};
 
-use super::body::{BodyReader, Cut};
+use super::body::{BodyCut, BodyReader};
 use super::stats::ServedFrom;
 use super::stored::{Lines, StoredResponse};
 use super::validation::validators;
@@ -21,7 +21,7 @@ use crate::status;
 
 /// The request that a stored response is sent to, and the facts that its fields depend on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct CachedRequest<'a> {
     pub(crate) head: &'a RequestHead,
     pub(crate) lease: &'a Lease,
     pub(crate) from: ServedFrom,
@@ -38,12 +38,12 @@ pub(crate) struct Reading<'a> {
 #[derive(Debug)]
 pub(crate) struct Reader {
     head: Option<ResponseHead>,
-    content: Content,
+    content: ServedContent,
     lease: Lease,
 }
 
 #[derive(Debug)]
-enum Content {
+enum ServedContent {
     Nothing,
     /// The content of the response, or the bytes that are left of a range.
     One(BodyReader, Option<u64>),
@@ -66,7 +66,7 @@ impl Reader {
     pub(crate) fn new(
         stored: &Arc<StoredResponse>,
         reserved: Option<BodyReader>,
-        reading: &Reading<'_>,
+        reading: &CachedRequest<'_>,
     ) -> Result<Self, GatewayError> {
         let asked = &reading.head.fields;
         let is_head = reading.head.method() == b"HEAD";
@@ -101,10 +101,10 @@ impl Reader {
                 (head.fields).append_formatted(b"content-length", format_args!("{bytes}"))?;
             }
             head.length = ContentLength::Empty;
-            return Ok(Self::of(head, Content::Nothing, reading));
+            return Ok(Self::of(head, ServedContent::Nothing, reading));
         }
         let reader = reader(stored, reserved)?;
-        Ok(Self::of(head, Content::One(reader, None), reading))
+        Ok(Self::of(head, ServedContent::One(reader, None), reading))
     }
 
     /// Adds `lines` to the head, which are for this request alone.
@@ -120,7 +120,7 @@ impl Reader {
         Ok(self)
     }
 
-    fn of(head: ResponseHead, content: Content, reading: &Reading<'_>) -> Self {
+    fn of(head: ResponseHead, content: ServedContent, reading: &CachedRequest<'_>) -> Self {
         Self {
             head: Some(head),
             content,
@@ -128,7 +128,10 @@ impl Reader {
         }
     }
 
-    fn not_modified(stored: &StoredResponse, reading: &Reading<'_>) -> Result<Self, GatewayError> {
+    fn not_modified(
+        stored: &StoredResponse,
+        reading: &CachedRequest<'_>,
+    ) -> Result<Self, GatewayError> {
         let mut head = with_status(stored, reading, 304)?;
         // RFC 9110 §15.4.5: no other metadata of the representation.
         for name in [
@@ -141,21 +144,24 @@ impl Reader {
         }
         reading.add_fields(stored, &mut head)?;
         head.length = ContentLength::Empty;
-        Ok(Self::of(head, Content::Nothing, reading))
+        Ok(Self::of(head, ServedContent::Nothing, reading))
     }
 
-    fn unsatisfiable(stored: &StoredResponse, reading: &Reading<'_>) -> Result<Self, GatewayError> {
+    fn unsatisfiable(
+        stored: &StoredResponse,
+        reading: &CachedRequest<'_>,
+    ) -> Result<Self, GatewayError> {
         let bytes = stored.content_bytes().unwrap_or_default();
         let mut head = ResponseHead::new(416, ContentLength::Empty, reading.lease)?;
         append_unsatisfied_range(&mut head.fields, bytes)?;
         reading.add_fields(stored, &mut head)?;
-        Ok(Self::of(head, Content::Nothing, reading))
+        Ok(Self::of(head, ServedContent::Nothing, reading))
     }
 
     fn one(
         stored: &Arc<StoredResponse>,
         reserved: Option<BodyReader>,
-        reading: &Reading<'_>,
+        reading: &CachedRequest<'_>,
         range: Range<u64>,
     ) -> Result<Self, GatewayError> {
         let bytes = stored.content_bytes().unwrap_or_default();
@@ -166,12 +172,16 @@ impl Reader {
         head.length = ContentLength::Known(length);
         let mut reader = reader(stored, reserved)?;
         reader.seek(range.start);
-        Ok(Self::of(head, Content::One(reader, Some(length)), reading))
+        Ok(Self::of(
+            head,
+            ServedContent::One(reader, Some(length)),
+            reading,
+        ))
     }
 
     fn several(
         stored: &Arc<StoredResponse>,
-        reading: &Reading<'_>,
+        reading: &CachedRequest<'_>,
         ranges: Vec<Range<u64>>,
     ) -> Result<Self, GatewayError> {
         let bytes = stored.content_bytes().unwrap_or_default();
@@ -189,7 +199,11 @@ impl Reader {
             reader: reader(stored, None)?,
             left: 0,
         };
-        Ok(Self::of(head, Content::Several(Box::new(parts)), reading))
+        Ok(Self::of(
+            head,
+            ServedContent::Several(Box::new(parts)),
+            reading,
+        ))
     }
 }
 
@@ -203,7 +217,7 @@ fn reader(
 
 fn with_status(
     stored: &StoredResponse,
-    reading: &Reading<'_>,
+    reading: &CachedRequest<'_>,
     status: u16,
 ) -> Result<ResponseHead, GatewayError> {
     let mut head = stored.head.to_head(reading.lease)?;
@@ -212,7 +226,7 @@ fn with_status(
     Ok(head)
 }
 
-impl Reading<'_> {
+impl CachedRequest<'_> {
     fn add_fields(
         &self,
         stored: &StoredResponse,
@@ -248,14 +262,14 @@ impl Responder for Reader {
 
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
         match &mut self.content {
-            Content::Nothing => Poll::Ready(Ok(Part::End(None))),
-            Content::One(reader, left) => {
+            ServedContent::Nothing => Poll::Ready(Ok(Part::End(None))),
+            ServedContent::One(reader, left) => {
                 let Some(chunk) = ready!(poll_some(cx, reader, left.as_mut()))? else {
                     return Poll::Ready(Ok(Part::End(reader.trailers())));
                 };
                 Poll::Ready(Ok(Part::Chunk(chunk)))
             }
-            Content::Several(parts) => parts.poll_part(cx, &self.lease),
+            ServedContent::Several(parts) => parts.poll_part(cx, &self.lease),
         }
     }
 
@@ -273,7 +287,7 @@ fn poll_some(
     if left.as_ref().is_some_and(|left| **left == 0) {
         return Poll::Ready(Ok(None));
     }
-    let chunk = ready!(reader.poll_chunk(cx)).map_err(|Cut| GatewayError::cut(Resend::No))?;
+    let chunk = ready!(reader.poll_chunk(cx)).map_err(|BodyCut| GatewayError::cut(Resend::No))?;
     let (mut chunk, left) = match (chunk, left) {
         (Some(chunk), Some(left)) => (chunk, left),
         (chunk, _) => return Poll::Ready(Ok(chunk)),

@@ -45,7 +45,7 @@ pub(crate) struct FetchRequest {
 #[derive(Debug)]
 pub(crate) struct FetchSink {
     request: FetchRequest,
-    stage: Stage,
+    stage: StoringStage,
     has_given_request: bool,
     /// Set while slow readers hold up others.
     lag: Option<Lag>,
@@ -61,7 +61,7 @@ struct Lag {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum StoringStage {
     /// Before the head.
     Head(Fetch),
     /// Content goes to the store, and to readers.
@@ -85,7 +85,7 @@ enum Disposition {
     /// It is stored, and shared as it arrives.
     Store(Arc<StoredResponse>, BodyWriter),
     /// The fetch ends here; its content is dealt with in this stage.
-    Finish(FetchOutcome, Stage),
+    Finish(FetchOutcome, StoringStage),
 }
 
 impl FetchRequest {
@@ -108,12 +108,12 @@ impl FetchRequest {
     ) -> Result<Disposition, GatewayError> {
         if let Some(stale) = self.stand_in(head.status, now) {
             let outcome = FetchOutcome::StaleIfError(Arc::clone(stale));
-            return Ok(Disposition::Finish(outcome, Stage::Discarding));
+            return Ok(Disposition::Finish(outcome, StoringStage::Discarding));
         }
         match &self.stale {
             Some(stale) if head.status == 304 && !is_validated(&head.fields, &stale.head) => {
                 let outcome = FetchOutcome::Mismatched(Arc::clone(stale));
-                Ok(Disposition::Finish(outcome, Stage::Discarding))
+                Ok(Disposition::Finish(outcome, StoringStage::Discarding))
             }
             Some(stale) if head.status == 304 => {
                 let updated = freshened(&stale.head, head, &self.lease)?;
@@ -121,13 +121,18 @@ impl FetchRequest {
                 let lines = withheld_lines(&head.fields, &draft.control.withheld);
                 fetch.shared.reserve_lines(lines);
                 let outcome = draft.renew(stale, fetch);
-                Ok(Disposition::Finish(outcome, Stage::Over))
+                Ok(Disposition::Finish(outcome, StoringStage::Over))
             }
             stale => self.draft(head, fetch, now).receive(stale.as_ref(), fetch),
         }
     }
 
-    fn draft<'a>(&'a self, head: &'a ResponseHead, fetch: &Fetch, now: Instant) -> Draft<'a> {
+    fn draft<'a>(
+        &'a self,
+        head: &'a ResponseHead,
+        fetch: &Fetch,
+        now: Instant,
+    ) -> StorableResponse<'a> {
         let control = ResponseControl::of(&head.fields);
         let received = Received {
             status: head.status,
@@ -138,7 +143,7 @@ impl FetchRequest {
             time: date::since_epoch().as_secs(),
         };
         let terms = Terms::of(&received, &fetch.store.settings, now);
-        Draft {
+        StorableResponse {
             request: self,
             head,
             terms,
@@ -150,7 +155,7 @@ impl FetchRequest {
 }
 
 /// A response that may be stored.
-struct Draft<'a> {
+struct StorableResponse<'a> {
     request: &'a FetchRequest,
     head: &'a ResponseHead,
     control: ResponseControl,
@@ -161,7 +166,7 @@ struct Draft<'a> {
     now: Instant,
 }
 
-impl Draft<'_> {
+impl StorableResponse<'_> {
     /// The stored response with the fields of the 304 for it, as far as it may still be stored.
     fn renew(self, stale: &Arc<StoredResponse>, fetch: &Fetch) -> FetchOutcome {
         let renewed = (self.is_storable() && !fetch.shared.is_invalidated()).then(|| {
@@ -211,7 +216,7 @@ impl Draft<'_> {
                 stale: stale.cloned(),
             },
         };
-        Ok(Disposition::Finish(outcome, Stage::Passing(writer)))
+        Ok(Disposition::Finish(outcome, StoringStage::Passing(writer)))
     }
 
     fn is_storable(&self) -> bool {
@@ -236,12 +241,12 @@ impl Storing {
         clippy::disallowed_methods,
         reason = "content turned out too large to be stored: when hit-for-pass begins"
     )]
-    fn put(self, part: Part) -> Stage {
+    fn put(self, part: Part) -> StoringStage {
         let Part::Chunk(chunk) = part else {
             // Trailers are not stored.
             self.writer.finish(None);
             self.fetch.finish(FetchOutcome::Complete(self.response));
-            return Stage::Over;
+            return StoringStage::Over;
         };
         let store = &self.fetch.store;
         store.leave_room(chunk.len());
@@ -253,19 +258,19 @@ impl Storing {
             Ok(chunk) => {
                 self.response.add_bytes(chunk.charged_bytes());
                 self.writer.push(chunk);
-                Stage::Storing(self)
+                StoringStage::Storing(self)
             }
             Err(chunk) => self.pass_on(chunk, FetchOutcome::Incomplete),
         }
     }
 
     /// Has the content pass from `chunk` on.
-    fn pass_on(self, mut chunk: Chunk, outcome: FetchOutcome) -> Stage {
+    fn pass_on(self, mut chunk: Chunk, outcome: FetchOutcome) -> StoringStage {
         let _ = chunk.share();
         self.writer.stop_storing();
         self.fetch.finish(outcome);
         self.writer.push(chunk);
-        Stage::Passing(self.writer)
+        StoringStage::Passing(self.writer)
     }
 }
 
@@ -274,7 +279,7 @@ impl FetchSink {
     pub(crate) fn new(fetch: Fetch, request: FetchRequest) -> Self {
         Self {
             request,
-            stage: Stage::Head(fetch),
+            stage: StoringStage::Head(fetch),
             has_given_request: false,
             lag: None,
         }
@@ -282,8 +287,8 @@ impl FetchSink {
 
     /// Takes the fetch out of the stage before the head.
     fn take_fetch(&mut self) -> Option<Fetch> {
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Head(fetch) => Some(fetch),
+        match std::mem::replace(&mut self.stage, StoringStage::Over) {
+            StoringStage::Head(fetch) => Some(fetch),
             stage => {
                 self.stage = stage;
                 None
@@ -295,22 +300,22 @@ impl FetchSink {
 impl Sink for FetchSink {
     fn can_put(&self) -> bool {
         match &self.stage {
-            Stage::Passing(writer) => writer.has_room(),
+            StoringStage::Passing(writer) => writer.has_room(),
             _ => true,
         }
     }
 
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
-        self.stage = match (std::mem::replace(&mut self.stage, Stage::Over), part) {
-            (Stage::Storing(storing), part) => storing.put(part),
-            (Stage::Passing(writer), Part::Chunk(mut chunk)) => {
+        self.stage = match (std::mem::replace(&mut self.stage, StoringStage::Over), part) {
+            (StoringStage::Storing(storing), part) => storing.put(part),
+            (StoringStage::Passing(writer), Part::Chunk(mut chunk)) => {
                 let _ = chunk.share();
                 writer.push(chunk);
-                Stage::Passing(writer)
+                StoringStage::Passing(writer)
             }
-            (Stage::Passing(writer), Part::End(trailers)) => {
+            (StoringStage::Passing(writer), Part::End(trailers)) => {
                 writer.finish(trailers);
-                Stage::Over
+                StoringStage::Over
             }
             (stage, _) => stage,
         };
@@ -319,13 +324,13 @@ impl Sink for FetchSink {
 
     fn written(&self) -> u64 {
         match &self.stage {
-            Stage::Passing(writer) => writer.passed_bytes(),
+            StoringStage::Passing(writer) => writer.passed_bytes(),
             _ => 0,
         }
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        let Stage::Passing(writer) = &self.stage else {
+        let StoringStage::Passing(writer) = &self.stage else {
             return Poll::Ready(Ok(()));
         };
         loop {
@@ -378,7 +383,7 @@ impl Downstream for FetchSink {
         reason = "a response to the cache began: its age is counted from here on"
     )]
     fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
-        let Stage::Head(fetch) = &self.stage else {
+        let StoringStage::Head(fetch) = &self.stage else {
             return Ok(());
         };
         // Where this fails, a refusal follows, which the fetch is still there for.
@@ -390,7 +395,7 @@ impl Downstream for FetchSink {
         self.stage = match disposition {
             Disposition::Store(response, writer) => {
                 fetch.share(&response);
-                Stage::Storing(Storing {
+                StoringStage::Storing(Storing {
                     fetch,
                     response,
                     writer,
@@ -424,19 +429,19 @@ impl Downstream for FetchSink {
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.stage {
-            Stage::Head(fetch) => ready!(fetch.poll_unawaited(cx, None)),
-            Stage::Storing(storing) => {
+            StoringStage::Head(fetch) => ready!(fetch.poll_unawaited(cx, None)),
+            StoringStage::Storing(storing) => {
                 // The waiters read by now.
                 return storing.fetch.poll_unawaited(cx, Some(&storing.writer));
             }
-            Stage::Passing(writer) => return writer.poll_unread(cx),
-            Stage::Discarding => return Poll::Ready(()),
-            Stage::Over => return Poll::Pending,
+            StoringStage::Passing(writer) => return writer.poll_unread(cx),
+            StoringStage::Discarding => return Poll::Ready(()),
+            StoringStage::Over => return Poll::Pending,
         }
         if let Some(fetch) = self.take_fetch() {
             fetch.finish(FetchOutcome::Unawaited);
         }
-        self.stage = Stage::Discarding;
+        self.stage = StoringStage::Discarding;
         Poll::Ready(())
     }
 
@@ -490,7 +495,7 @@ mod tests {
         let body = Arc::clone(writer.body());
         let readers = (body.reader(), body.reader());
         let (mut slow, mut fast) = (readers.0.expect("start"), readers.1.expect("start"));
-        sink.stage = Stage::Passing(writer);
+        sink.stage = StoringStage::Passing(writer);
         let put = |sink: &mut FetchSink| {
             let mut buffer = Buffer::take(&lease, PIECE).expect("room");
             buffer.put(&[0; PIECE]).expect("room");

@@ -39,18 +39,18 @@ pub(crate) struct Store {
     /// Stored responses are charged to it.
     pub(super) lease: Lease,
     hasher: RandomState,
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<StoreShard>; SHARDS],
     queues: Mutex<Queues>,
     pub(crate) hit_for_pass: HitForPass,
     pub(crate) background: Arc<BackgroundFetches>,
     _charge: Option<Reservation>,
 }
 
-type Shard = HashMap<u64, Vec<Entry>>;
+type StoreShard = HashMap<u64, Vec<CacheEntry>>;
 
 /// The stored responses of a key, the newest last, and its fetches in flight.
 #[derive(Debug)]
-struct Entry {
+struct CacheEntry {
     key: Arc<CacheKey>,
     variants: Vec<Arc<StoredResponse>>,
     fetches: Vec<Arc<InFlight>>,
@@ -97,7 +97,7 @@ impl Store {
         store
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, StoreShard> {
         let at = usize::try_from(hash >> 60).expect("four bits");
         lock(&self.shards[at])
     }
@@ -136,7 +136,7 @@ impl Store {
         let entries = shard.entry(key.hash).or_default();
         let at = entries.iter().position(|entry| entry.key == *key);
         let at = at.unwrap_or_else(|| {
-            entries.push(Entry {
+            entries.push(CacheEntry {
                 key: Arc::clone(key),
                 variants: Vec::new(),
                 fetches: Vec::new(),
@@ -215,7 +215,7 @@ impl Store {
     }
 
     /// Changes the entries of keys with `hash`, and takes out those that are empty then. `None` where there are none.
-    fn change<T>(&self, hash: u64, change: impl FnOnce(&mut Vec<Entry>) -> T) -> Option<T> {
+    fn change<T>(&self, hash: u64, change: impl FnOnce(&mut Vec<CacheEntry>) -> T) -> Option<T> {
         let mut shard = self.shard(hash);
         let entries = shard.get_mut(&hash)?;
         let changed = change(entries);
@@ -287,7 +287,7 @@ impl Store {
 /// Takes out of each entry the stored responses that `is_meant` holds for, and its fetches where it holds without one;
 /// then entries that are empty.
 fn take_out(
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<CacheEntry>,
     is_meant: impl Fn(&CacheKey, Option<&StoredResponse>) -> bool,
 ) -> Vec<Arc<StoredResponse>> {
     let mut taken = Vec::new();
@@ -304,7 +304,7 @@ fn take_out(
 
 /// Takes out the oldest keys of one URI beyond [`CACHE_VARIANTS_MAX`]: clients may invent the values of forwarding
 /// fields, and each key is compared. The newest key, and keys with fetches, stay.
-fn take_excess(entries: &mut Vec<Entry>) -> Vec<Arc<StoredResponse>> {
+fn take_excess(entries: &mut Vec<CacheEntry>) -> Vec<Arc<StoredResponse>> {
     let mut excess = entries.len().saturating_sub(CACHE_VARIANTS_MAX);
     let mut taken = Vec::new();
     let newest = entries.len().saturating_sub(1);
@@ -324,11 +324,12 @@ fn take_excess(entries: &mut Vec<Entry>) -> Vec<Arc<StoredResponse>> {
 /// Publishes the response of `fetch` in its entry; returns the responses that it replaces. `None` where the fetch was
 /// invalidated.
 fn publish(
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<CacheEntry>,
     fetch: &Arc<InFlight>,
     stored: &Arc<StoredResponse>,
 ) -> Option<Vec<Arc<StoredResponse>>> {
-    let is_current = |entry: &&mut Entry| entry.fetches.iter().any(|own| Arc::ptr_eq(own, fetch));
+    let is_current =
+        |entry: &&mut CacheEntry| entry.fetches.iter().any(|own| Arc::ptr_eq(own, fetch));
     let variants = &mut entries.iter_mut().find(is_current)?.variants;
     let is_same = |other: &mut Arc<StoredResponse>| other.variant == stored.variant;
     let mut replaced: Vec<_> = variants.extract_if(.., is_same).collect();
@@ -340,7 +341,7 @@ fn publish(
     Some(replaced)
 }
 
-impl Entry {
+impl CacheEntry {
     fn is_empty(&self) -> bool {
         self.variants.is_empty() && self.fetches.is_empty()
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use steppe_net::clock;
+use steppe_net::{ReadRoom, clock};
 
 use crate::codec::DownstreamCodec;
 use crate::gateway::Accepted;
@@ -132,10 +132,13 @@ impl Choice {
 
 /// Reads behind what is pending.
 fn poll_fill(cx: &mut Context<'_>, connection: &mut Accepted) -> Poll<io::Result<usize>> {
-    let lease = &connection.client.settings().lease;
-    let room = (REQUEST_READ_BYTES, REQUEST_READ_BYTES);
+    let room = ReadRoom {
+        lease: &connection.client.settings().lease,
+        first_bytes: REQUEST_READ_BYTES,
+        bytes_max: REQUEST_READ_BYTES,
+    };
     let (transport, pending) = (&mut connection.transport, &mut connection.pending);
-    let count = ready!(transport.poll_fill(cx, lease, pending, room))?;
+    let count = ready!(transport.poll_fill(cx, room, pending))?;
     connection.traffic.read(count);
     Poll::Ready(Ok(count))
 }

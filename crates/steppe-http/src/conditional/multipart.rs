@@ -13,11 +13,11 @@ pub(crate) struct Multipart {
     ranges: VecDeque<Range<u64>>,
     /// Size of the representation.
     bytes: u64,
-    state: State,
+    state: MultipartState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum MultipartState {
     /// No part was sent.
     First,
     Further,
@@ -35,7 +35,7 @@ impl Multipart {
             media_type,
             ranges: ranges.into(),
             bytes,
-            state: State::First,
+            state: MultipartState::First,
         }
     }
 
@@ -63,16 +63,16 @@ impl Multipart {
     /// the closing delimiter.
     pub(crate) fn next(&mut self) -> Option<(String, Range<u64>)> {
         let line_end = match self.state {
-            State::First => "",
-            State::Further => "\r\n",
-            State::Done => return None,
+            MultipartState::First => "",
+            MultipartState::Further => "\r\n",
+            MultipartState::Done => return None,
         };
         let (boundary, media_type, bytes) = (&self.boundary, &self.media_type, self.bytes);
         let Some(range) = self.ranges.pop_front() else {
-            self.state = State::Done;
+            self.state = MultipartState::Done;
             return Some((format!("{line_end}--{boundary}--\r\n"), 0..0));
         };
-        self.state = State::Further;
+        self.state = MultipartState::Further;
         let (first, last) = (range.start, range.end - 1);
         let text = format!(
             "{line_end}--{boundary}\r\ncontent-type: {media_type}\r\n\

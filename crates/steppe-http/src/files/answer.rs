@@ -21,7 +21,7 @@ use crate::status;
 
 /// A response: its head and its content.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct FileResponse {
     pub(super) head: ResponseHead,
     pub(super) content: Content,
 }
@@ -31,22 +31,22 @@ const HEAD_BYTES: usize = 1024;
 
 /// The parts of a request that every response head depends on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) variant: Variant,
+pub(super) struct FileRequest<'a> {
+    pub(super) variant: ResponseForm,
     pub(super) lease: &'a Lease,
 }
 
 /// The form of the response.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Variant {
+pub(super) struct ResponseForm {
     pub(super) is_head: bool,
     /// The representation depends on `Accept-Encoding`.
     pub(super) varies: bool,
 }
 
 /// A head under construction.
-struct Draft<'a> {
-    asked: Asked<'a>,
+struct HeadDraft<'a> {
+    asked: FileRequest<'a>,
     fields: FieldBlock,
     status: u16,
     reason: Span,
@@ -54,11 +54,11 @@ struct Draft<'a> {
 
 /// A response with a status and its reason phrase as content.
 pub(super) fn words(
-    asked: Asked<'_>,
+    asked: FileRequest<'_>,
     status: u16,
     further: &[(&[u8], &[u8])],
-) -> Result<Answer, OverBudget> {
-    let mut draft = Draft::new(asked, status)?;
+) -> Result<FileResponse, OverBudget> {
+    let mut draft = HeadDraft::new(asked, status)?;
     for (name, value) in further {
         draft.fields.append(name, value)?;
     }
@@ -67,7 +67,10 @@ pub(super) fn words(
 
 /// A redirect to the folder's path with a slash: relative references of its index resolve
 /// against that.
-pub(super) fn redirect(asked: Asked<'_>, head: &RequestHead) -> Result<Answer, OverBudget> {
+pub(super) fn redirect(
+    asked: FileRequest<'_>,
+    head: &RequestHead,
+) -> Result<FileResponse, OverBudget> {
     let mut location = head.path().to_vec();
     location.push(b'/');
     if let Some(query) = head.query() {
@@ -78,8 +81,8 @@ pub(super) fn redirect(asked: Asked<'_>, head: &RequestHead) -> Result<Answer, O
 }
 
 /// The list of a folder, with a policy by which browsers load and run nothing.
-pub(super) fn listing(asked: Asked<'_>, page: Buffer) -> Result<Answer, OverBudget> {
-    let mut draft = Draft::new(asked, 200)?;
+pub(super) fn listing(asked: FileRequest<'_>, page: Buffer) -> Result<FileResponse, OverBudget> {
+    let mut draft = HeadDraft::new(asked, 200)?;
     for (name, value) in [
         (&b"content-type"[..], &b"text/html; charset=utf-8"[..]),
         (b"cache-control", b"no-cache"),
@@ -101,10 +104,10 @@ const LISTING_POLICY: &[u8] =
 
 /// A response with the file, or with the ranges that `head` asks for.
 pub(super) fn file(
-    asked: Asked<'_>,
+    asked: FileRequest<'_>,
     head: &RequestHead,
     found: Representation,
-) -> Result<Answer, OverBudget> {
+) -> Result<FileResponse, OverBudget> {
     let Representation {
         file,
         media_type,
@@ -130,7 +133,7 @@ pub(super) fn file(
         RequestedRange::Single(_) | RequestedRange::Multiple(_) => 206,
         RequestedRange::Unsatisfiable => return unsatisfiable(asked, bytes),
     };
-    let mut draft = Draft::new(asked, status)?;
+    let mut draft = HeadDraft::new(asked, status)?;
     draft.validators(&validators)?;
     draft.lifetime(cache_control)?;
     if let Some(coding) = coding {
@@ -162,24 +165,24 @@ pub(super) fn file(
 }
 
 fn not_modified(
-    asked: Asked<'_>,
+    asked: FileRequest<'_>,
     validators: &FileValidators,
     cache_control: Option<&str>,
-) -> Result<Answer, OverBudget> {
-    let mut draft = Draft::new(asked, 304)?;
+) -> Result<FileResponse, OverBudget> {
+    let mut draft = HeadDraft::new(asked, 304)?;
     draft.validators(validators)?;
     draft.lifetime(cache_control)?;
     Ok(draft.finish(ContentLength::Empty, Content::Nothing))
 }
 
-fn unsatisfiable(asked: Asked<'_>, bytes: u64) -> Result<Answer, OverBudget> {
-    let mut draft = Draft::new(asked, 416)?;
+fn unsatisfiable(asked: FileRequest<'_>, bytes: u64) -> Result<FileResponse, OverBudget> {
+    let mut draft = HeadDraft::new(asked, 416)?;
     append_unsatisfied_range(&mut draft.fields, bytes)?;
     draft.words()
 }
 
-impl<'a> Draft<'a> {
-    fn new(asked: Asked<'a>, status: u16) -> Result<Self, OverBudget> {
+impl<'a> HeadDraft<'a> {
+    fn new(asked: FileRequest<'a>, status: u16) -> Result<Self, OverBudget> {
         let mut fields = FieldBlock::new(Buffer::take(asked.lease, HEAD_BYTES)?, FieldList::take());
         let reason = fields.put(status::reason(status).as_bytes())?;
         Ok(Self {
@@ -206,12 +209,12 @@ impl<'a> Draft<'a> {
         })
     }
 
-    fn range(self, file: File, range: Range<u64>) -> Result<Answer, OverBudget> {
+    fn range(self, file: File, range: Range<u64>) -> Result<FileResponse, OverBudget> {
         let length = range.end - range.start;
         self.content(length, || Content::File(FileContent::range(file, range)))
     }
 
-    fn words(mut self) -> Result<Answer, OverBudget> {
+    fn words(mut self) -> Result<FileResponse, OverBudget> {
         self.fields
             .append(b"content-type", b"text/plain; charset=utf-8")?;
         let status = self.status;
@@ -225,7 +228,7 @@ impl<'a> Draft<'a> {
         mut self,
         length: u64,
         content: impl FnOnce() -> Content,
-    ) -> Result<Answer, OverBudget> {
+    ) -> Result<FileResponse, OverBudget> {
         if self.asked.variant.is_head || length == 0 {
             (self.fields).append_formatted(b"content-length", format_args!("{length}"))?;
             return Ok(self.finish(ContentLength::Empty, Content::Nothing));
@@ -233,7 +236,7 @@ impl<'a> Draft<'a> {
         Ok(self.finish(ContentLength::Known(length), content()))
     }
 
-    fn finish(self, length: ContentLength, content: Content) -> Answer {
+    fn finish(self, length: ContentLength, content: Content) -> FileResponse {
         let head = ResponseHead {
             fields: self.fields,
             version: Version::Http11,
@@ -243,6 +246,6 @@ impl<'a> Draft<'a> {
             upgrade: None,
             is_connected: false,
         };
-        Answer { head, content }
+        FileResponse { head, content }
     }
 }

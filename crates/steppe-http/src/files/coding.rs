@@ -8,12 +8,12 @@ use crate::field::FieldBlock;
 
 /// The codings that a client accepts, most preferred first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Accepted([Option<Coding>; Coding::COUNT]);
+pub(crate) struct AcceptedCodings([Option<Coding>; Coding::COUNT]);
 
 /// Quality in thousandths.
 pub type Quality = u16;
 
-impl Accepted {
+impl AcceptedCodings {
     /// The codings of `offered` that `fields` accept with at least the quality of the identity
     /// coding;
     /// equal qualities keep the order of `offered`.
@@ -102,7 +102,7 @@ mod tests {
             let added = fields.append(b"accept-encoding", value.as_bytes());
             added.expect("room");
         }
-        let accepted: Vec<_> = Accepted::of(&fields, &ALL).iter().collect();
+        let accepted: Vec<_> = AcceptedCodings::of(&fields, &ALL).iter().collect();
         assert_eq!(accepted, expected, "{values:?}");
     }
 

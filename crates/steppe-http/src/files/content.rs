@@ -35,7 +35,7 @@ pub(super) struct BudgetWait {
 /// Bytes of a file that are still to be sent.
 #[derive(Debug)]
 pub(super) struct FileContent {
-    source: Source,
+    source: FileSource,
     /// The range being sent.
     range: Range<u64>,
     /// The parts of `multipart/byteranges` that follow.
@@ -43,7 +43,7 @@ pub(super) struct FileContent {
 }
 
 #[derive(Debug)]
-enum Source {
+enum FileSource {
     /// The worker reads it.
     Open(File),
     /// A blocking thread reads it.
@@ -78,7 +78,7 @@ impl FileContent {
     /// The content of `range` of `file`.
     pub(super) fn range(file: File, range: Range<u64>) -> Self {
         Self {
-            source: Source::Open(file),
+            source: FileSource::Open(file),
             range,
             parts: None,
         }
@@ -119,7 +119,7 @@ impl FileContent {
         lease: &Lease,
         waiting: &mut BudgetWait,
     ) -> Poll<io::Result<Buffer>> {
-        if let Source::Open(file) = &mut self.source {
+        if let FileSource::Open(file) = &mut self.source {
             let left = self.range.end - self.range.start;
             let bytes = content_room(lease).min(usize::try_from(left).unwrap_or(usize::MAX));
             let taken = Buffer::poll_take(cx, lease, bytes, &mut waiting.waiter);
@@ -130,16 +130,17 @@ impl FileContent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
-            let Source::Open(file) = std::mem::replace(&mut self.source, Source::Failed) else {
+            let FileSource::Open(file) = std::mem::replace(&mut self.source, FileSource::Failed)
+            else {
                 unreachable!("it was read from above");
             };
-            self.source = Source::Reading(file.read(buffer, bytes, self.range.start)?);
+            self.source = FileSource::Reading(file.read(buffer, bytes, self.range.start)?);
         }
-        let Source::Reading(reading) = &mut self.source else {
+        let FileSource::Reading(reading) = &mut self.source else {
             return Poll::Ready(Err(io::ErrorKind::Other.into()));
         };
         let (file, buffer, count) = ready!(reading.poll(cx))?;
-        self.source = Source::Open(file);
+        self.source = FileSource::Open(file);
         Poll::Ready(some(buffer, count?))
     }
 }

@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 
 use steppe_mem::{Buffer, Lease};
-use steppe_net::{DiskTask, Entry, FolderContents};
+use steppe_net::{DiskTask, FolderContents, FolderEntry};
 use steppe_telemetry::clock::Clock;
 
 use super::lookup::is_served;
@@ -25,7 +25,7 @@ pub(super) type Listing = DiskTask<io::Result<Buffer>>;
 
 /// An entry of the list. Ordered as it is shown: folders first, then by name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct ListingRow {
     is_file: bool,
     name: Box<[u8]>,
     bytes: u64,
@@ -35,7 +35,7 @@ struct Row {
 /// The first entries of a folder.
 #[derive(Debug, Default)]
 struct Rows {
-    first: BinaryHeap<Row>,
+    first: BinaryHeap<ListingRow>,
     seen: usize,
     left_out: usize,
     /// The folder has entries beyond the bound of those that are looked at.
@@ -46,7 +46,8 @@ struct Rows {
 const NAME_BYTES_MAX: usize = 255;
 
 /// Memory that entries take while they are sorted.
-const ROWS_BYTES: usize = (LISTING_ENTRIES_MAX + 1) * (NAME_BYTES_MAX + 2 * size_of::<Row>());
+const ROWS_BYTES: usize =
+    (LISTING_ENTRIES_MAX + 1) * (NAME_BYTES_MAX + 2 * size_of::<ListingRow>());
 
 /// Room that is kept for the end of the page.
 const END_BYTES: usize = 256;
@@ -69,7 +70,7 @@ pub(super) fn start(contents: FolderContents, lease: &Lease) -> Result<Listing, 
 }
 
 impl Rows {
-    fn see(&mut self, entry: &Entry<'_>) -> ControlFlow<()> {
+    fn see(&mut self, entry: &FolderEntry<'_>) -> ControlFlow<()> {
         if self.seen == LISTING_SEEN_MAX {
             self.is_cut = true;
             self.left_out += 1;
@@ -79,7 +80,7 @@ impl Rows {
         if entry.name.starts_with(b".") || !can_be_requested(entry) {
             return ControlFlow::Continue(());
         }
-        self.first.push(Row {
+        self.first.push(ListingRow {
             is_file: !entry.is_folder,
             name: entry.name.into(),
             bytes: entry.status.bytes,
@@ -94,7 +95,7 @@ impl Rows {
 }
 
 /// True if a path can contain the name: not `a\b`, and no folder `;x`.
-fn can_be_requested(entry: &Entry<'_>) -> bool {
+fn can_be_requested(entry: &FolderEntry<'_>) -> bool {
     let mut path = vec![b'/'];
     escape(entry.name, &mut path);
     if entry.is_folder {
@@ -162,7 +163,7 @@ fn begin(path: &[u8], text: &mut Vec<u8>) {
     );
 }
 
-impl Row {
+impl ListingRow {
     fn write(&self, clock: &mut Clock, text: &mut Vec<u8>) {
         let slash: &[u8] = if self.is_file { b"" } else { b"/" };
         // With a `./`, nothing in a name is a scheme.
@@ -231,7 +232,7 @@ mod tests {
     /// A name with a slash is a folder's.
     fn see(rows: &mut Rows, name: &[u8]) -> ControlFlow<()> {
         let folder = name.strip_suffix(b"/");
-        rows.see(&Entry {
+        rows.see(&FolderEntry {
             name: folder.unwrap_or(name),
             is_folder: folder.is_some(),
             status: FileStatus {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use steppe_mem::{Buffer, Lease, OverBudget};
 use steppe_net::{File, FolderContents, Opened, Root};
 
-use super::coding::Accepted;
+use super::coding::AcceptedCodings;
 use super::media_type;
 use crate::config::{Coding, FallbackFor, Files};
 use crate::limits::FILE_PATH_BYTES_MAX;
@@ -21,7 +21,7 @@ use crate::path::{FilePattern, SegmentNames, decoded};
 
 /// The index, the fallback and the lifetimes of a folder's files.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct FolderRules {
     index: String,
     fallback: Option<Arc<str>>,
     fallback_for: FallbackFor,
@@ -34,7 +34,7 @@ pub(super) struct Names {
 /// Values of `Cache-Control` by file; the first that matches counts.
 type Rules = Arc<[(FilePattern, Arc<str>)]>;
 
-impl Names {
+impl FolderRules {
     /// Those of a route whose path has `skipped` segments before its `{rest*}`.
     pub(super) fn of(files: &Files, skipped: usize) -> Self {
         Self {
@@ -62,11 +62,11 @@ fn rules(files: &Files) -> Option<Rules> {
 
 /// A path below a folder.
 #[derive(Debug)]
-pub(super) struct Lookup {
+pub(super) struct FileLookup {
     path: Buffer,
     /// End of the path without a suffix for a coding.
     plain_end: usize,
-    accepted: Accepted,
+    accepted: AcceptedCodings,
     /// The request's path ended with a slash: the folder's index is requested.
     is_folder: bool,
     /// The end of the folder's path, where a folder without an index is listed.
@@ -87,7 +87,7 @@ enum Unserved {
 
 /// The result of a lookup.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum FoundFile {
     /// A file.
     File(Representation),
     /// A folder, requested without a trailing slash.
@@ -115,13 +115,13 @@ const END_BYTES: usize = 5;
 /// Dotfiles are not served, except for this folder at the top (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
-impl Lookup {
+impl FileLookup {
     /// The lookup of the normalized `path` of a request, for the identity coding or one of `accepted`. `None` where the
     /// path is never served.
     pub(super) fn new(
         path: &[u8],
-        names: &Names,
-        accepted: Accepted,
+        names: &FolderRules,
+        accepted: AcceptedCodings,
         lease: &Lease,
     ) -> Result<Option<Self>, OverBudget> {
         let fallback = names.fallback.clone();
@@ -154,7 +154,7 @@ impl Lookup {
         })
     }
 
-    fn fill(&mut self, path: &[u8], names: &Names) -> Result<(), Unserved> {
+    fn fill(&mut self, path: &[u8], names: &FolderRules) -> Result<(), Unserved> {
         for name in names.segments(path) {
             self.is_folder = name.is_empty();
             if self.is_folder {
@@ -211,39 +211,39 @@ impl Lookup {
     }
 
     /// Opens the file, or the fallback, in the most preferred coding that exists beside it.
-    pub(super) fn find(&mut self, root: &Root) -> io::Result<Found> {
+    pub(super) fn find(&mut self, root: &Root) -> io::Result<FoundFile> {
         match self.find_file(root)? {
-            Found::Nothing if self.fall_back() => Ok(match self.find_file(root)? {
-                Found::Folder => Found::Nothing,
+            FoundFile::Nothing if self.fall_back() => Ok(match self.find_file(root)? {
+                FoundFile::Folder => FoundFile::Nothing,
                 found => found,
             }),
             found => Ok(found),
         }
     }
 
-    fn find_file(&mut self, root: &Root) -> io::Result<Found> {
+    fn find_file(&mut self, root: &Root) -> io::Result<FoundFile> {
         let plain = match self.open(root, "")? {
             Opened::File(file) => file,
-            Opened::Folder(_) if !self.is_folder => return Ok(Found::Folder),
+            Opened::Folder(_) if !self.is_folder => return Ok(FoundFile::Folder),
             Opened::Folder(_) | Opened::Nothing => return self.find_contents(root),
         };
         for coding in self.accepted.iter() {
             match self.open(root, coding.suffix()) {
                 Ok(Opened::File(file)) => {
-                    return Ok(Found::File(self.representation(file, Some(coding))));
+                    return Ok(FoundFile::File(self.representation(file, Some(coding))));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 // A larger encoded file saves nothing: the identity coding is sent.
                 Ok(_) | Err(_) => {}
             }
         }
-        Ok(Found::File(self.representation(plain, None)))
+        Ok(FoundFile::File(self.representation(plain, None)))
     }
 
     /// The folder without its index, where it is listed.
-    fn find_contents(&mut self, root: &Root) -> io::Result<Found> {
+    fn find_contents(&mut self, root: &Root) -> io::Result<FoundFile> {
         let Some(end) = self.listed_end else {
-            return Ok(Found::Nothing);
+            return Ok(FoundFile::Nothing);
         };
         self.path.truncate(end);
         let path = match self.path.filled() {
@@ -251,8 +251,8 @@ impl Lookup {
             path => CString::new(path).expect("no name has a NUL"),
         };
         Ok(match root.open(&path, is_served)? {
-            Opened::Folder(folder) => Found::Unindexed(root.contents(folder, path)),
-            Opened::File(_) | Opened::Nothing => Found::Nothing,
+            Opened::Folder(folder) => FoundFile::Unindexed(root.contents(folder, path)),
+            Opened::File(_) | Opened::Nothing => FoundFile::Nothing,
         })
     }
 
@@ -284,7 +284,7 @@ impl Lookup {
 
 /// True if the fallback stands for a path: it has no hidden name, is not below `/.well-known`, where clients look for
 /// files of their own (RFC 8615), and is a page unless the fallback is for all.
-fn falls_back(path: &[u8], names: &Names) -> bool {
+fn falls_back(path: &[u8], names: &FolderRules) -> bool {
     let is_for_all = names.fallback_for == FallbackFor::All;
     let mut names = names.segments(path);
     let is_hidden = |name: &[u8]| decoded(name).next() == Some(b'.');
@@ -314,11 +314,11 @@ mod tests {
     fn check(path: &str, skipped: usize, expected: Option<&str>) {
         let budget = Budget::new(16 << 20);
         let lease = budget.root().lease();
-        let names = Names {
+        let names = FolderRules {
             skipped,
             ..names(None, FallbackFor::Pages)
         };
-        let lookup = Lookup::new(path.as_bytes(), &names, Accepted::default(), &lease);
+        let lookup = FileLookup::new(path.as_bytes(), &names, AcceptedCodings::default(), &lease);
         let found = lookup.expect("room").map(|lookup| {
             let path = str::from_utf8(lookup.path.filled()).expect("UTF-8");
             path.to_owned()
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(found.as_deref(), expected, "{path}");
     }
 
-    fn names(fallback: Option<&str>, fallback_for: FallbackFor) -> Names {
+    fn names(fallback: Option<&str>, fallback_for: FallbackFor) -> FolderRules {
         let files = Files {
             root: "/".into(),
             index: "index.html".to_owned(),
@@ -336,7 +336,7 @@ mod tests {
             listing: false,
             cache_control: Vec::new(),
         };
-        Names::of(&files, 0)
+        FolderRules::of(&files, 0)
     }
 
     #[test]
@@ -360,7 +360,8 @@ mod tests {
             ("/.well-known/change-password", false, false),
         ] {
             for (names, expected) in [(&of_pages, for_pages), (&of_all, for_all)] {
-                let lookup = Lookup::new(path.as_bytes(), names, Accepted::default(), &lease);
+                let lookup =
+                    FileLookup::new(path.as_bytes(), names, AcceptedCodings::default(), &lease);
                 let falls_back = lookup.expect("room").is_some_and(|mut lookup| {
                     let is_fallback = lookup.path.filled() == b"app.html";
                     is_fallback || lookup.fall_back()

@@ -30,7 +30,7 @@ pub struct ApiKeysFilter {
 
 /// Why a request does not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refused {
+enum KeyRejection {
     /// The request has no key.
     Missing,
     /// The key is not in the file.
@@ -41,7 +41,7 @@ enum Refused {
     OverBudget,
 }
 
-impl From<Unfit> for Refused {
+impl From<Unfit> for KeyRejection {
     fn from(unfit: Unfit) -> Self {
         match unfit {
             Unfit::Malformed => Self::Malformed,
@@ -58,9 +58,9 @@ impl ApiKeysFilter {
     }
 
     /// The name of the client that sends a request, which loses its key.
-    fn pass(&self, head: &mut RequestHead) -> Result<Arc<str>, Refused> {
-        let key = sources::find(&self.config.from, head)?.ok_or(Refused::Missing)?;
-        let name = self.file.keys().name_of(key).ok_or(Refused::Unknown)?;
+    fn pass(&self, head: &mut RequestHead) -> Result<Arc<str>, KeyRejection> {
+        let key = sources::find(&self.config.from, head)?.ok_or(KeyRejection::Missing)?;
+        let name = self.file.keys().name_of(key).ok_or(KeyRejection::Unknown)?;
         let kept = match self.config.forward_key {
             true => key.to_vec(),
             // No key is empty.
@@ -69,11 +69,11 @@ impl ApiKeysFilter {
         sources::keep_verified(&self.config.from, head, &kept)?;
         let field = self.config.forward_name.as_bytes();
         let set = head.fields.set(field, name.as_bytes());
-        set.map_err(|_| Refused::OverBudget)?;
+        set.map_err(|_| KeyRejection::OverBudget)?;
         Ok(name)
     }
 
-    fn refuse(&self, refused: Refused) -> Result<Step, GatewayError> {
+    fn refuse(&self, refused: KeyRejection) -> Result<Step, GatewayError> {
         let is_bearer = |source: &TokenSource| match source {
             TokenSource::Header(name) => name == "authorization",
             TokenSource::Cookie(_) | TokenSource::Query(_) => false,
@@ -84,10 +84,10 @@ impl ApiKeysFilter {
             false => "ApiKey",
         };
         let (status, text, error) = match refused {
-            Refused::OverBudget => return Err(GatewayError::over_budget()),
-            Refused::Missing => (401, "an API key is required\n", ""),
-            Refused::Unknown => (401, "unknown API key\n", ", error=\"invalid_token\""),
-            Refused::Malformed => (400, "several API keys\n", ", error=\"invalid_request\""),
+            KeyRejection::OverBudget => return Err(GatewayError::over_budget()),
+            KeyRejection::Missing => (401, "an API key is required\n", ""),
+            KeyRejection::Unknown => (401, "unknown API key\n", ", error=\"invalid_token\""),
+            KeyRejection::Malformed => (400, "several API keys\n", ", error=\"invalid_request\""),
         };
         let challenge = format!("{scheme} realm=\"steppe\"{error}");
         let fields = vec![("www-authenticate".to_owned(), challenge)];

@@ -48,8 +48,8 @@ impl Filtered<'_> {
                 continue;
             }
             let mut filters = self.filters.borrow_mut();
-            let content = Content {
-                of: Message::Request,
+            let content = RewrittenContent {
+                of: MessageKind::Request,
                 lease: self.lease,
             };
             let mut nothing = |_: &mut Context<'_>| Poll::Ready(Ok(None));
@@ -69,18 +69,18 @@ impl Filtered<'_> {
 
 /// The message whose content is rewritten.
 #[derive(Debug, Clone, Copy)]
-enum Message {
+enum MessageKind {
     Request,
     Response,
 }
 
 /// Content that passes the filters which rewrite it, without a list of them: it is pulled at every poll.
-struct Content<'a> {
-    of: Message,
+struct RewrittenContent<'a> {
+    of: MessageKind,
     lease: &'a Lease,
 }
 
-impl Content<'_> {
+impl RewrittenContent<'_> {
     /// The next part that comes out of `filters`; `source` feeds the one that the message passes first. `None`: the source
     /// has no more for now.
     fn pull(
@@ -90,16 +90,16 @@ impl Content<'_> {
         source: &mut dyn FnMut(&mut Context<'_>) -> Polled<Option<Part>>,
     ) -> Polled<Option<Part>> {
         let split = match self.of {
-            Message::Request => filters.split_last_mut(),
+            MessageKind::Request => filters.split_last_mut(),
             // The response passes the filters in reverse.
-            Message::Response => filters.split_first_mut(),
+            MessageKind::Response => filters.split_first_mut(),
         };
         let Some((last, before)) = split else {
             return source(cx);
         };
         let transform = match self.of {
-            Message::Request => last.filter.request_body(),
-            Message::Response => last.filter.response_body(),
+            MessageKind::Request => last.filter.request_body(),
+            MessageKind::Response => last.filter.response_body(),
         };
         let Some(transform) = transform else {
             return self.pull(cx, before, source);
@@ -150,8 +150,8 @@ impl Sink for Filtered<'_> {
 impl Source for Filtered<'_> {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Polled<Part> {
         let mut filters = self.filters.borrow_mut();
-        let content = Content {
-            of: Message::Response,
+        let content = RewrittenContent {
+            of: MessageKind::Response,
             lease: self.lease,
         };
         let upstream = &mut self.upstream;

@@ -40,7 +40,7 @@ pub struct BasicAuthFilter(Arc<Checker>);
 struct Checker {
     config: BasicAuth,
     users: Arc<UserList>,
-    verified: Verified,
+    verified: VerifiedPasswords,
     /// Hashes that are computed at once.
     turns: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
@@ -48,7 +48,7 @@ struct Checker {
 }
 
 /// Digests of names and passwords that were verified, each in the one place that it may have.
-struct Verified {
+struct VerifiedPasswords {
     key: hmac::Key,
     /// Each behind a lock, which is held for a copy.
     places: Box<[Mutex<Option<Digest>>]>,
@@ -58,14 +58,14 @@ struct Verified {
 type Digest = [u8; 32];
 
 /// A name and a password.
-struct Credentials {
+struct BasicCredentials {
     name: String,
     password: Vec<u8>,
 }
 
 /// Why a request does not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refused {
+enum BasicAuthRejection {
     /// No credentials, or wrong ones: it is not told which (RFC 7617 §2).
     Wrong,
     /// Two, or what is none.
@@ -77,12 +77,12 @@ enum Refused {
 /// A request whose password is being checked.
 struct Checking {
     checker: Arc<Checker>,
-    result: Pin<Box<dyn Future<Output = Result<String, Refused>>>>,
+    result: Pin<Box<dyn Future<Output = Result<String, BasicAuthRejection>>>>,
     identity: Identity,
 }
 
 /// One of those that wait or are hashed.
-struct Place(Arc<AtomicUsize>);
+struct HashingPlace(Arc<AtomicUsize>);
 
 impl BasicAuthFilter {
     /// A filter that knows these users; what hashes take is charged to `account`.
@@ -92,7 +92,7 @@ impl BasicAuthFilter {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let at_once = (processors / 2).clamp(1, HASHES_AT_ONCE_MAX);
         Self(Arc::new(Checker {
-            verified: Verified::new(config.cache_entries, account),
+            verified: VerifiedPasswords::new(config.cache_entries, account),
             config,
             users,
             turns: Arc::new(Semaphore::new(at_once)),
@@ -104,25 +104,25 @@ impl BasicAuthFilter {
 
 impl Checker {
     /// Checks a password on another thread.
-    async fn check(self: Arc<Self>, sent: Credentials) -> Result<String, Refused> {
-        let place = Place::take(&self.waiting).ok_or(Refused::Busy)?;
+    async fn check(self: Arc<Self>, sent: BasicCredentials) -> Result<String, BasicAuthRejection> {
+        let place = HashingPlace::take(&self.waiting).ok_or(BasicAuthRejection::Busy)?;
         let turn = Arc::clone(&self.turns).acquire_owned().await;
-        let turn = turn.map_err(|_| Refused::Busy)?;
+        let turn = turn.map_err(|_| BasicAuthRejection::Busy)?;
         // Whoever was before may have sent the same.
         if self.verified.has(&sent) {
             return Ok(sent.name);
         }
         let (hash, is_known) = self.users.hash_of(&sent.name);
         let charge = self.lease.try_reserve(hash.bytes());
-        let charge = charge.map_err(|_| Refused::Busy)?;
+        let charge = charge.map_err(|_| BasicAuthRejection::Busy)?;
         // It goes on when the client has left: its turn is over when it is.
         let checked = spawn_blocking(move || {
             let is_right = hash.verify(&sent.password);
             drop((charge, turn, place));
             (is_right && is_known).then_some(sent)
         });
-        let right = checked.await.map_err(|_| Refused::Busy)?;
-        let sent = right.ok_or(Refused::Wrong)?;
+        let right = checked.await.map_err(|_| BasicAuthRejection::Busy)?;
+        let sent = right.ok_or(BasicAuthRejection::Wrong)?;
         self.verified.put(&sent);
         Ok(sent.name)
     }
@@ -145,14 +145,14 @@ impl Checker {
         Ok(())
     }
 
-    fn refusal(&self, refused: Refused) -> Respond {
+    fn refusal(&self, refused: BasicAuthRejection) -> Respond {
         let (status, text, field) = match refused {
-            Refused::Busy => {
+            BasicAuthRejection::Busy => {
                 let retry = ("retry-after".to_owned(), "1".to_owned());
                 (503, "too many password checks in progress\n", retry)
             }
-            Refused::Malformed => (400, "malformed credentials\n", self.challenge()),
-            Refused::Wrong => (401, "authentication required\n", self.challenge()),
+            BasicAuthRejection::Malformed => (400, "malformed credentials\n", self.challenge()),
+            BasicAuthRejection::Wrong => (401, "authentication required\n", self.challenge()),
         };
         respond_with(status, text, vec![field])
     }
@@ -195,7 +195,7 @@ impl Filter for BasicAuthFilter {
         if let Some(field) = &checker.config.forward_user {
             head.fields.remove(field.as_bytes());
         }
-        let sent = match Credentials::of(&head.fields) {
+        let sent = match BasicCredentials::of(&head.fields) {
             Ok(sent) => sent,
             Err(refused) => return Ok(Step::Respond(checker.refusal(refused))),
         };
@@ -237,22 +237,24 @@ impl ExchangeFilter for Checking {
 /// The scheme before a name and a password in `Authorization`.
 const SCHEME: &[u8] = b"basic ";
 
-impl Credentials {
+impl BasicCredentials {
     /// The credentials of a request: RFC 7617 §2.
-    fn of(fields: &FieldBlock) -> Result<Self, Refused> {
+    fn of(fields: &FieldBlock) -> Result<Self, BasicAuthRejection> {
         let basic = fields.values_named(b"authorization").filter_map(|value| {
             let (scheme, token) = value.split_at_checked(SCHEME.len())?;
             (scheme.eq_ignore_ascii_case(SCHEME)).then(|| token.trim_ascii())
         });
         let mut basic = basic.fuse();
-        let token = basic.next().ok_or(Refused::Wrong)?;
+        let token = basic.next().ok_or(BasicAuthRejection::Wrong)?;
         if basic.next().is_some() || token.len() > BASIC_BYTES_MAX {
-            return Err(Refused::Malformed);
+            return Err(BasicAuthRejection::Malformed);
         }
-        let plain = STANDARD.decode(token).map_err(|_| Refused::Malformed)?;
+        let plain = STANDARD
+            .decode(token)
+            .map_err(|_| BasicAuthRejection::Malformed)?;
         let colon = plain.iter().position(|&byte| byte == b':');
-        let (name, password) = plain.split_at(colon.ok_or(Refused::Malformed)?);
-        let name = std::str::from_utf8(name).map_err(|_| Refused::Malformed)?;
+        let (name, password) = plain.split_at(colon.ok_or(BasicAuthRejection::Malformed)?);
+        let name = std::str::from_utf8(name).map_err(|_| BasicAuthRejection::Malformed)?;
         Ok(Self {
             name: name.to_owned(),
             password: password[1..].to_vec(),
@@ -260,7 +262,7 @@ impl Credentials {
     }
 }
 
-impl Verified {
+impl VerifiedPasswords {
     fn new(places: usize, account: &Account) -> Self {
         let random = SystemRandom::new();
         let bytes = size_of::<Mutex<Option<Digest>>>();
@@ -274,7 +276,7 @@ impl Verified {
         }
     }
 
-    fn has(&self, sent: &Credentials) -> bool {
+    fn has(&self, sent: &BasicCredentials) -> bool {
         if self.places.is_empty() {
             return false;
         }
@@ -285,7 +287,7 @@ impl Verified {
         entry == Some(digest)
     }
 
-    fn put(&self, sent: &Credentials) {
+    fn put(&self, sent: &BasicCredentials) {
         if self.places.is_empty() {
             return;
         }
@@ -294,7 +296,7 @@ impl Verified {
         *entry.unwrap_or_else(PoisonError::into_inner) = Some(digest);
     }
 
-    fn digest(&self, sent: &Credentials) -> Digest {
+    fn digest(&self, sent: &BasicCredentials) -> Digest {
         let mut context = hmac::Context::with_key(&self.key);
         // A name has no colon.
         context.update(sent.name.as_bytes());
@@ -312,7 +314,7 @@ impl Verified {
     }
 }
 
-impl Place {
+impl HashingPlace {
     fn take(waiting: &Arc<AtomicUsize>) -> Option<Self> {
         let place = Self(Arc::clone(waiting));
         let before = waiting.fetch_add(1, Ordering::Relaxed);
@@ -320,7 +322,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for HashingPlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

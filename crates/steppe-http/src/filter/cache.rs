@@ -20,9 +20,9 @@ use super::factory::{FilterFactory, FilterParts};
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
-    BackgroundFetch, CacheKey, CacheRequest, Constraints, Credentials, Fetch, FetchAnswer,
-    FetchOutcome, FetchRequest, FetchSink, FetchWaiter, Found, Freshness, Joined, KeyInput, Lookup,
-    Reader, Reading, Reason, ServedFrom, Store, StoredResponse, freshness, may_stand_in,
+    BackgroundFetch, CacheKey, CacheRequest, CachedRequest, Constraints, Credentials, Fetch,
+    FetchAnswer, FetchOutcome, FetchRequest, FetchSink, FetchWaiter, Found, Freshness, Joined,
+    KeyInput, Lookup, Reader, Reason, ServedFrom, Store, StoredResponse, freshness, may_stand_in,
     request_for,
 };
 use crate::config::Cache;
@@ -109,7 +109,7 @@ impl Filter for CacheFilter {
         if about.identity.is_authenticated() {
             constraints.credentials = Credentials::Authenticated;
         }
-        let look = Look {
+        let look = CacheLookup {
             store,
             lease: about.lease,
             subrequest: &|| about.behind.make(),
@@ -123,7 +123,7 @@ impl Filter for CacheFilter {
             Decision::Ready(Ready::Continue) => Step::Continue,
             Decision::Ready(Ready::Respond(respond)) => Step::Respond(respond),
             Decision::Ready(Ready::Serve(serve)) => Step::Serve(serve),
-            Decision::Wait(waiter) => Step::Attach(Box::new(Waiting {
+            Decision::Wait(waiter) => Step::Attach(Box::new(WaitingRequest {
                 waiter: Some(waiter),
                 store: Arc::clone(store),
                 route: about.route.into(),
@@ -162,7 +162,7 @@ fn forward_other_method(store: &Arc<Store>, about: &About<'_>, head: &RequestHea
 }
 
 /// One look-up of a request.
-struct Look<'a> {
+struct CacheLookup<'a> {
     store: &'a Arc<Store>,
     lease: &'a Lease,
     /// Makes the exchange that a response is fetched in.
@@ -177,7 +177,7 @@ enum Decision {
     Wait(FetchWaiter),
 }
 
-impl Look<'_> {
+impl CacheLookup<'_> {
     fn decide(&self) -> Result<Decision, GatewayError> {
         let ready = match self.request.look_up(self.store) {
             Lookup::Fresh(stored) => self.serve(&stored, ServedFrom::Hit)?,
@@ -212,8 +212,8 @@ impl Look<'_> {
         })
     }
 
-    fn reading(&self, from: ServedFrom) -> Reading<'_> {
-        Reading {
+    fn reading(&self, from: ServedFrom) -> CachedRequest<'_> {
+        CachedRequest {
             head: self.request.input.head,
             lease: self.lease,
             from,
@@ -300,7 +300,7 @@ impl Look<'_> {
             FetchAnswer::Private(_) | FetchAnswer::Pass => return Ok(Some(self.pass())),
             FetchAnswer::Failed(status) => return Ok(Some(Ready::Respond(words(status)))),
         };
-        let reading = Reading {
+        let reading = CachedRequest {
             is_collapsed: !is_leader,
             is_stored,
             ..self.reading(from)
@@ -347,7 +347,7 @@ fn words(status: u16) -> Respond {
 
 /// A request that waits for a fetch.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRequest {
     waiter: Option<FetchWaiter>,
     store: Arc<Store>,
     route: Box<str>,
@@ -358,7 +358,7 @@ struct Waiting {
     lookups: usize,
 }
 
-impl Waiting {
+impl WaitingRequest {
     /// Uses the answer of a fetch, or looks the request up again.
     #[expect(
         clippy::disallowed_methods,
@@ -370,7 +370,7 @@ impl Waiting {
         answer: FetchAnswer,
         head: &RequestHead,
     ) -> Result<Decision, GatewayError> {
-        let look = Look {
+        let look = CacheLookup {
             store: &self.store,
             lease: &self.lease,
             subrequest: &|| Rc::clone(&self.subrequest),
@@ -395,7 +395,7 @@ impl Waiting {
     }
 }
 
-impl ExchangeFilter for Waiting {
+impl ExchangeFilter for WaitingRequest {
     fn poll_ready(
         &mut self,
         cx: &mut Context<'_>,

@@ -25,10 +25,10 @@ use super::{About, BodyTransform, ExchangeFilter, Filter, Step, representation};
 use crate::config::{Breach, Coding, Compress};
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, FieldId, elements};
-use crate::files::Accepted;
-use crate::head::{ContentLength, RequestHead, ResponseHead};
+use crate::files::AcceptedCodings;
+use crate::head::{ContentLength, MethodKind, RequestHead, ResponseHead};
 use crate::metrics::{FilterMetrics, Uncompressed};
-use body::{Body, Encoders, Manner};
+use body::{EncodedBody, Encoders, Manner};
 use contexts::Contexts;
 use encoder::Shape;
 use gathering::Gathering;
@@ -36,10 +36,10 @@ use padding::Padding;
 
 /// Compresses responses.
 #[derive(Debug)]
-pub struct CompressFilter(Arc<Shared>);
+pub struct CompressFilter(Arc<CompressSetup>);
 
 #[derive(Debug)]
-struct Shared {
+struct CompressSetup {
     config: Compress,
     contexts: Arc<Contexts>,
     /// The key from which lengths of padding are derived. `None`: there is no padding.
@@ -49,16 +49,17 @@ struct Shared {
 /// The state of one exchange.
 #[derive(Debug)]
 struct Compressing {
-    shared: Arc<Shared>,
+    shared: Arc<CompressSetup>,
     accepted: Option<Coding>,
-    is_to_head: bool,
+    /// The kind of the request's method.
+    method: MethodKind,
     /// The client holds a representation that was marked as weak.
     has_weak: bool,
     /// Why this client's response is not compressed, whatever it is.
     refused: Option<Uncompressed>,
     /// The identity that filters before this one and behind it find out, where that matters.
     identity: Option<Identity>,
-    body: Option<Box<Body>>,
+    body: Option<Box<EncodedBody>>,
     meter: Option<Rc<FilterMetrics>>,
 }
 
@@ -68,7 +69,7 @@ impl CompressFilter {
     pub fn new(name: &str, config: Compress, account: &Account) -> Self {
         let key = || hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
         let key = (config.breach == Breach::Pad).then(|| key().expect("the system has randomness"));
-        Self(Arc::new(Shared {
+        Self(Arc::new(CompressSetup {
             contexts: Arc::new(Contexts::new(name, account)),
             config,
             key,
@@ -97,8 +98,10 @@ impl Filter for CompressFilter {
         };
         let mut conditions = head.fields.values_named(b"if-none-match");
         Ok(Step::Attach(Box::new(Compressing {
-            accepted: Accepted::of(&head.fields, &config.algorithms).iter().next(),
-            is_to_head: head.method() == b"HEAD",
+            accepted: AcceptedCodings::of(&head.fields, &config.algorithms)
+                .iter()
+                .next(),
+            method: MethodKind::of(head.method()),
             has_weak: conditions.any(|value| memchr::memmem::find(value, b"W/\"").is_some()),
             shared: Arc::clone(&self.0),
             refused,
@@ -113,8 +116,8 @@ impl Compressing {
     /// Compresses the response, or says why it is not.
     fn compress(&mut self, head: &mut ResponseHead) -> Result<Option<Uncompressed>, GatewayError> {
         let config = &self.shared.config;
-        let length = known_length(head, self.is_to_head);
-        if let Some(reason) = never(head, self.is_to_head, config, length) {
+        let length = known_length(head, self.method);
+        if let Some(reason) = never(head, self.method, config, length) {
             return Ok(Some(reason));
         }
         vary(&mut head.fields)?;
@@ -129,7 +132,7 @@ impl Compressing {
             (None, None) => return Ok(Some(Uncompressed::NotAccepted)),
             (Some(coding), None) => coding,
         };
-        if !self.is_to_head {
+        if !self.method.is_head() {
             let manner = Manner {
                 coding,
                 is_event_stream: media_type(&head.fields).eq_ignore_ascii_case(EVENT_STREAM),
@@ -144,7 +147,7 @@ impl Compressing {
                 .as_ref()
                 .map(|key| Padding::new(coding, key));
             let meter = self.meter.clone();
-            self.body = Some(Box::new(Body::new(manner, encoders, padding, meter)));
+            self.body = Some(Box::new(EncodedBody::new(manner, encoders, padding, meter)));
             head.length = ContentLength::Unknown;
         }
         mark(&mut head.fields, coding)?;
@@ -197,14 +200,13 @@ impl ExchangeFilter for Compressing {
 const EVENT_STREAM: &[u8] = b"text/event-stream";
 
 /// Why a response is the same to every client, if it is.
-#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn never(
     head: &ResponseHead,
-    is_to_head: bool,
+    method: MethodKind,
     config: &Compress,
     length: Option<u64>,
 ) -> Option<Uncompressed> {
-    let has_content = head.length != ContentLength::Empty || is_to_head;
+    let has_content = head.length != ContentLength::Empty || method.is_head();
     if !has_content || matches!(head.status, 100..=199 | 204 | 205 | 304) || head.is_tunnel() {
         return Some(Uncompressed::NoContent);
     }
@@ -223,11 +225,10 @@ fn never(
 }
 
 /// The length of the content that the head announces.
-#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-fn known_length(head: &ResponseHead, is_to_head: bool) -> Option<u64> {
+fn known_length(head: &ResponseHead, method: MethodKind) -> Option<u64> {
     match head.length {
         ContentLength::Known(bytes) => Some(bytes),
-        ContentLength::Empty if is_to_head => {
+        ContentLength::Empty if method.is_head() => {
             let mut values = head.fields.values(FieldId::ContentLength);
             std::str::from_utf8(values.next()?).ok()?.parse().ok()
         }

@@ -27,10 +27,10 @@ use crate::metrics::FilterMetrics;
 
 /// Answers with pages.
 #[derive(Debug)]
-pub struct ErrorPagesFilter(Arc<Shared>);
+pub struct ErrorPagesFilter(Arc<ErrorPageSet>);
 
 #[derive(Debug)]
-struct Shared {
+struct ErrorPageSet {
     of: ErrorsOf,
     pages: Vec<(Statuses, Arc<Page>)>,
 }
@@ -38,7 +38,7 @@ struct Shared {
 /// The state of one exchange.
 #[derive(Debug)]
 struct Watching {
-    shared: Arc<Shared>,
+    shared: Arc<ErrorPageSet>,
     is_to_head: bool,
     author: Author,
     replacing: Option<Replacing>,
@@ -95,7 +95,7 @@ impl ErrorPagesFilter {
             let made = Page::new(media_type, content.clone(), charge);
             Some((page.statuses.clone(), Arc::new(made)))
         });
-        Self(Arc::new(Shared {
+        Self(Arc::new(ErrorPageSet {
             of: config.of,
             pages: pages.collect(),
         }))

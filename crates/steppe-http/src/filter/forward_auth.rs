@@ -37,12 +37,12 @@ pub struct ForwardAuthFilter(Arc<ForwardAuth>);
 /// A request about which the service is being asked.
 struct Asking {
     config: Arc<ForwardAuth>,
-    answer: Pin<Box<dyn Future<Output = Result<Answer, GatewayError>>>>,
+    answer: Pin<Box<dyn Future<Output = Result<AuthResponse, GatewayError>>>>,
     identity: Identity,
 }
 
 /// A request to the service.
-struct Question {
+struct AuthRequest {
     config: Arc<ForwardAuth>,
     pool: Rc<Pool>,
     selection: Selection,
@@ -52,7 +52,7 @@ struct Question {
 }
 
 /// The service's answer.
-enum Answer {
+enum AuthResponse {
     /// The request passes, with these fields.
     Pass(Vec<(String, Vec<u8>)>),
     /// The client is told this.
@@ -124,7 +124,7 @@ impl Filter for ForwardAuthFilter {
         }
         let question = self.question(head, about.lease)?;
         let selection = pool.select(head, about.client, about.now);
-        let question = Question {
+        let question = AuthRequest {
             config: Arc::clone(&self.0),
             pool,
             selection,
@@ -154,8 +154,8 @@ impl ExchangeFilter for Asking {
     ) -> Poll<Result<Ready, GatewayError>> {
         let answer = ready!(self.answer.as_mut().poll(cx));
         Poll::Ready(match answer? {
-            Answer::Respond(respond) => Ok(Ready::Respond(respond)),
-            Answer::Pass(fields) => {
+            AuthResponse::Respond(respond) => Ok(Ready::Respond(respond)),
+            AuthResponse::Pass(fields) => {
                 for (name, value) in &fields {
                     head.fields.append(name.as_bytes(), value)?;
                 }
@@ -166,13 +166,13 @@ impl ExchangeFilter for Asking {
     }
 }
 
-impl Question {
+impl AuthRequest {
     /// Asks one server, and another connection where the first had closed while it was idle.
     #[expect(
         clippy::disallowed_methods,
         reason = "the service answers: how long it took, for the outlier detection"
     )]
-    async fn ask(mut self) -> Result<Answer, GatewayError> {
+    async fn ask(mut self) -> Result<AuthResponse, GatewayError> {
         let ends_at = self.began_at + self.config.timeout;
         let pool = Rc::clone(&self.pool);
         if !pool.admits(&mut self.selection, self.began_at) {
@@ -217,7 +217,7 @@ impl Question {
         clippy::disallowed_methods,
         reason = "the service answers: how long it took, for the outlier detection"
     )]
-    async fn converse(&mut self, call: &mut Call) -> Result<Answer, GatewayError> {
+    async fn converse(&mut self, call: &mut Call) -> Result<AuthResponse, GatewayError> {
         let authority = call.authority();
         // A socket has no name.
         if !authority.starts_with("unix:") {
@@ -232,8 +232,8 @@ impl Question {
         let body = content(call.upstream(), RESPOND_BYTES_MAX).await?;
         drop(room);
         Ok(match head.status {
-            200..300 => Answer::Pass(self.told(&head.fields)),
-            status => Answer::Respond(Respond {
+            200..300 => AuthResponse::Pass(self.told(&head.fields)),
+            status => AuthResponse::Respond(Respond {
                 status,
                 fields: passed_on(&head.fields),
                 body,

@@ -38,15 +38,15 @@ use crate::limits::{JWT_BYTES_MAX, JWT_SHARERS};
 use crate::respond::Respond;
 
 pub use keys::Key;
-use remote::{Asked, KeySet, Wait};
 pub use remote::{FetchKeys, RemoteKeys};
+use remote::{KeySet, KeySetAnswer, Wait};
 use verified::Verified;
 
 /// Passes requests with a valid token, and says who they are from.
-pub struct JwtFilter(Arc<Judge>);
+pub struct JwtFilter(Arc<TokenJudge>);
 
 /// The judge of tokens.
-struct Judge {
+struct TokenJudge {
     config: Jwt,
     /// Keys of files.
     keys: Arc<[Key]>,
@@ -71,15 +71,15 @@ struct Header {
 }
 
 /// A request whose token may be good by keys that are being fetched.
-struct Waiting {
-    judge: Arc<Judge>,
+struct KeyWait {
+    judge: Arc<TokenJudge>,
     wait: Wait,
     identity: Identity,
 }
 
 /// Why a request does not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refused {
+enum TokenRejection {
     /// The request has no token: it is told nothing more (RFC 6750 §3.1).
     Missing,
     /// Two tokens, or one that is none.
@@ -94,7 +94,7 @@ enum Refused {
     OverBudget,
 }
 
-impl From<Unfit> for Refused {
+impl From<Unfit> for TokenRejection {
     fn from(unfit: Unfit) -> Self {
         match unfit {
             Unfit::Malformed => Self::Malformed,
@@ -113,7 +113,7 @@ impl JwtFilter {
         remote: Option<Arc<RemoteKeys>>,
         account: &Account,
     ) -> Self {
-        Self(Arc::new(Judge {
+        Self(Arc::new(TokenJudge {
             verified: Verified::new(config.cache_entries, account),
             lease: match config.cache_entries {
                 0 => account.client_lease(),
@@ -126,9 +126,9 @@ impl JwtFilter {
     }
 }
 
-impl Judge {
+impl TokenJudge {
     /// Lets a request pass that has a good token, which is told to `identity` and the server.
-    fn pass(&self, head: &mut RequestHead, identity: &Identity) -> Result<(), Refused> {
+    fn pass(&self, head: &mut RequestHead, identity: &Identity) -> Result<(), TokenRejection> {
         let token = self.authenticate(head)?;
         sources::keep_verified(&self.config.from, head, token.text.as_bytes())?;
         self.forward(&token, head)?;
@@ -136,12 +136,12 @@ impl Judge {
         Ok(())
     }
 
-    fn authenticate(&self, head: &RequestHead) -> Result<Arc<Token>, Refused> {
-        let text = sources::find(&self.config.from, head)?.ok_or(Refused::Missing)?;
+    fn authenticate(&self, head: &RequestHead) -> Result<Arc<Token>, TokenRejection> {
+        let text = sources::find(&self.config.from, head)?.ok_or(TokenRejection::Missing)?;
         if text.len() > JWT_BYTES_MAX {
-            return Err(Refused::Malformed);
+            return Err(TokenRejection::Malformed);
         }
-        let text = std::str::from_utf8(text).map_err(|_| Refused::Malformed)?;
+        let text = std::str::from_utf8(text).map_err(|_| TokenRejection::Malformed)?;
         let now = date::since_epoch().as_secs();
         let remote = self.remote.as_ref().map(|remote| remote.known());
         let generation = remote.as_ref().map_or(0, |set| set.generation);
@@ -154,19 +154,19 @@ impl Judge {
             + block_bytes(text.len())
             + json_bytes_max(&claims);
         if !self.has_fair_room(bytes_max) {
-            return Err(Refused::OverBudget);
+            return Err(TokenRejection::OverBudget);
         }
         let built = measured(&self.lease, bytes_max, || {
             let claims = serde_json::from_slice(&claims);
-            let claims = claims.map_err(|_| Refused::Invalid(NOT_VALID))?;
-            Ok::<_, Refused>(Arc::new(Token {
+            let claims = claims.map_err(|_| TokenRejection::Invalid(NOT_VALID))?;
+            Ok::<_, TokenRejection>(Arc::new(Token {
                 text: text.into(),
                 ends_at: self.judge(&claims, now)?,
                 claims,
                 charge: None,
             }))
         });
-        let (token, mut charge) = built.map_err(|_| Refused::OverBudget)?;
+        let (token, mut charge) = built.map_err(|_| TokenRejection::OverBudget)?;
         // The task that drops the token last may be another one.
         charge.bind();
         let mut token = token?;
@@ -186,22 +186,26 @@ impl Judge {
     }
 
     /// The text of what a token says that one of the keys has signed.
-    fn signed_claims(&self, text: &str, remote: Option<&KeySet>) -> Result<Vec<u8>, Refused> {
-        let (header, rest) = text.split_once('.').ok_or(Refused::Malformed)?;
-        let header = Header::decode(header).ok_or(Refused::Malformed)?;
+    fn signed_claims(
+        &self,
+        text: &str,
+        remote: Option<&KeySet>,
+    ) -> Result<Vec<u8>, TokenRejection> {
+        let (header, rest) = text.split_once('.').ok_or(TokenRejection::Malformed)?;
+        let header = Header::decode(header).ok_or(TokenRejection::Malformed)?;
         // RFC 7515 §4.1.11: what must be understood, and is not.
         if header.crit.is_some() {
-            return Err(Refused::Invalid(
+            return Err(TokenRejection::Invalid(
                 "the `crit` header of the token is not supported",
             ));
         }
         let id = match &header.kid {
             None => None,
             Some(Value::String(id)) => Some(id.as_str()),
-            Some(_) => return Err(Refused::Malformed),
+            Some(_) => return Err(TokenRejection::Malformed),
         };
         let algorithm = header.alg.as_ref().and_then(Value::as_str);
-        let algorithm = algorithm.ok_or(Refused::Malformed)?;
+        let algorithm = algorithm.ok_or(TokenRejection::Malformed)?;
         let may_have_signed = |key: &&Key| {
             key.name == algorithm && (id.is_none() || key.id.is_none() || key.id.as_deref() == id)
         };
@@ -210,13 +214,13 @@ impl Judge {
         let keys = self.keys.iter().chain(remote);
         let mut keys = keys.filter(may_have_signed).peekable();
         let unknown = |why| match keys::is_of_sets(algorithm) {
-            true => Refused::UnknownKey(why, generation),
-            false => Refused::Invalid(why),
+            true => TokenRejection::UnknownKey(why, generation),
+            false => TokenRejection::Invalid(why),
         };
         if keys.peek().is_none() {
             return Err(unknown(NO_KEY));
         }
-        let not_valid = Refused::Invalid(NOT_VALID);
+        let not_valid = TokenRejection::Invalid(NOT_VALID);
         let (claims, signature) = rest.rsplit_once('.').ok_or(not_valid)?;
         let signed = &text[..text.len() - signature.len() - 1];
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| not_valid)?;
@@ -237,32 +241,34 @@ impl Judge {
     }
 
     /// When a token with these claims expires, if it is good `now`, in Unix seconds.
-    fn judge(&self, claims: &Map<String, Value>, now: u64) -> Result<u64, Refused> {
+    fn judge(&self, claims: &Map<String, Value>, now: u64) -> Result<u64, TokenRejection> {
         let leeway = self.config.leeway.as_secs();
         let time = |name| match claims.get(name) {
             None => Ok(None),
-            Some(value) => seconds(value)
-                .map(Some)
-                .ok_or(Refused::Invalid("`exp`, `nbf` or `iat` is not a number")),
+            Some(value) => seconds(value).map(Some).ok_or(TokenRejection::Invalid(
+                "`exp`, `nbf` or `iat` is not a number",
+            )),
         };
-        let expires = time("exp")?.ok_or(Refused::Invalid("the token has no `exp`"))?;
+        let expires = time("exp")?.ok_or(TokenRejection::Invalid("the token has no `exp`"))?;
         let ends_at = expires.saturating_add(leeway);
         if ends_at <= now {
-            return Err(Refused::Invalid("the token has expired"));
+            return Err(TokenRejection::Invalid("the token has expired"));
         }
         if time("nbf")?.is_some_and(|begins| begins > now.saturating_add(leeway)) {
-            return Err(Refused::Invalid("the token is not valid yet"));
+            return Err(TokenRejection::Invalid("the token is not valid yet"));
         }
         time("iat")?;
         for name in ["iss", "sub", "jti"] {
             if claims.get(name).is_some_and(|value| !value.is_string()) {
-                return Err(Refused::Invalid("`iss`, `sub` or `jti` is not a string"));
+                return Err(TokenRejection::Invalid(
+                    "`iss`, `sub` or `jti` is not a string",
+                ));
             }
         }
         if let Some(issuer) = &self.config.issuer
             && claims.get("iss").and_then(Value::as_str) != Some(issuer)
         {
-            return Err(Refused::Invalid("wrong issuer"));
+            return Err(TokenRejection::Invalid("wrong issuer"));
         }
         let wanted = &self.config.audience;
         let is_wanted = |name: &Value| wanted.iter().any(|wanted| name == wanted.as_str());
@@ -272,32 +278,32 @@ impl Judge {
                 names.iter().any(is_wanted)
             }
             Some(_) => {
-                return Err(Refused::Invalid(
+                return Err(TokenRejection::Invalid(
                     "`aud` is not a string or an array of strings",
                 ));
             }
             None => false,
         };
         if !wanted.is_empty() && !is_for_us {
-            return Err(Refused::Invalid("wrong audience"));
+            return Err(TokenRejection::Invalid("wrong audience"));
         }
         Ok(ends_at)
     }
 
     /// Tells the server what the token says, in place of what the client says.
-    fn forward(&self, token: &Token, head: &mut RequestHead) -> Result<(), Refused> {
+    fn forward(&self, token: &Token, head: &mut RequestHead) -> Result<(), TokenRejection> {
         for (claim, field) in &self.config.forward_claims {
             head.fields.remove(field.as_bytes());
             let Some(value) = token.claim(claim).and_then(token::text) else {
                 continue;
             };
             if !is_field_value(value.as_bytes()) {
-                return Err(Refused::Invalid(
+                return Err(TokenRejection::Invalid(
                     "a forwarded claim is not a valid field value",
                 ));
             }
             let set = head.fields.set(field.as_bytes(), value.as_bytes());
-            set.map_err(|_| Refused::Invalid("a forwarded claim is too long"))?;
+            set.map_err(|_| TokenRejection::Invalid("a forwarded claim is too long"))?;
         }
         Ok(())
     }
@@ -362,28 +368,28 @@ impl Filter for JwtFilter {
         let Self(judge) = self;
         let refused = match judge.pass(head, about.identity) {
             Ok(()) => return Ok(Step::Continue),
-            Err(Refused::OverBudget) => return Err(GatewayError::over_budget()),
+            Err(TokenRejection::OverBudget) => return Err(GatewayError::over_budget()),
             Err(refused) => refused,
         };
         let asked = match (&judge.remote, refused) {
-            (Some(remote), Refused::UnknownKey(_, generation)) => {
+            (Some(remote), TokenRejection::UnknownKey(_, generation)) => {
                 Some(remote.ask(generation, about.now))
             }
             _ => None,
         };
         Ok(match asked {
-            Some(Asked::Wait(wait)) => Step::Attach(Box::new(Waiting {
+            Some(KeySetAnswer::Wait(wait)) => Step::Attach(Box::new(KeyWait {
                 judge: Arc::clone(judge),
                 wait,
                 identity: about.identity.clone(),
             })),
-            Some(Asked::Changed) => match judge.pass(head, about.identity) {
+            Some(KeySetAnswer::Changed) => match judge.pass(head, about.identity) {
                 Ok(()) => Step::Continue,
-                Err(Refused::OverBudget) => return Err(GatewayError::over_budget()),
+                Err(TokenRejection::OverBudget) => return Err(GatewayError::over_budget()),
                 Err(refused) => Step::Respond(challenge(judge.verdict(refused))),
             },
-            Some(Asked::Full) => Step::Respond(challenge(Refused::NoKeys)),
-            Some(Asked::Cooling) | None => Step::Respond(challenge(judge.verdict(refused))),
+            Some(KeySetAnswer::Full) => Step::Respond(challenge(TokenRejection::NoKeys)),
+            Some(KeySetAnswer::Cooling) | None => Step::Respond(challenge(judge.verdict(refused))),
         })
     }
 
@@ -409,21 +415,21 @@ impl Filter for JwtFilter {
     }
 }
 
-impl Judge {
+impl TokenJudge {
     /// The answer to a request without a key: nobody can say that its token is no good while the set was
     /// never there.
-    fn verdict(&self, refused: Refused) -> Refused {
+    fn verdict(&self, refused: TokenRejection) -> TokenRejection {
         let lacks_set = |remote: &Arc<RemoteKeys>| remote.known().generation == 0;
         match refused {
-            Refused::UnknownKey(..) if self.remote.as_ref().is_some_and(lacks_set) => {
-                Refused::NoKeys
+            TokenRejection::UnknownKey(..) if self.remote.as_ref().is_some_and(lacks_set) => {
+                TokenRejection::NoKeys
             }
             refused => refused,
         }
     }
 }
 
-impl ExchangeFilter for Waiting {
+impl ExchangeFilter for KeyWait {
     fn poll_ready(
         &mut self,
         cx: &mut Context<'_>,
@@ -433,7 +439,9 @@ impl ExchangeFilter for Waiting {
         let passed = self.judge.pass(head, &self.identity);
         Poll::Ready(Ok(match passed {
             Ok(()) => Ready::Continue,
-            Err(Refused::OverBudget) => return Poll::Ready(Err(GatewayError::over_budget())),
+            Err(TokenRejection::OverBudget) => {
+                return Poll::Ready(Err(GatewayError::over_budget()));
+            }
             Err(refused) => Ready::Respond(challenge(self.judge.verdict(refused))),
         }))
     }
@@ -445,9 +453,9 @@ impl fmt::Debug for JwtFilter {
     }
 }
 
-impl fmt::Debug for Waiting {
+impl fmt::Debug for KeyWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting").finish_non_exhaustive()
+        f.debug_struct("KeyWait").finish_non_exhaustive()
     }
 }
 
@@ -455,25 +463,25 @@ const NO_KEY: &str = "no known key matches the token";
 const NOT_VALID: &str = "the signature is not valid";
 
 /// RFC 6750 §3.
-fn challenge(refused: Refused) -> Respond {
+fn challenge(refused: TokenRejection) -> Respond {
     let (status, text, says) = match refused {
-        Refused::NoKeys | Refused::OverBudget => {
+        TokenRejection::NoKeys | TokenRejection::OverBudget => {
             let fields = vec![("retry-after".to_owned(), "1".to_owned())];
             return respond_with(503, "the token keys are not available yet\n", fields);
         }
-        Refused::UnknownKey(why, _) => return challenge(Refused::Invalid(why)),
+        TokenRejection::UnknownKey(why, _) => return challenge(TokenRejection::Invalid(why)),
         // RFC 6750 §3: a challenge has a parameter, and no error where there was no token.
-        Refused::Missing => (
+        TokenRejection::Missing => (
             401,
             "a bearer token is required\n",
             "Bearer realm=\"steppe\"".to_owned(),
         ),
-        Refused::Malformed => (
+        TokenRejection::Malformed => (
             400,
             "malformed token\n",
             "Bearer error=\"invalid_request\"".to_owned(),
         ),
-        Refused::Invalid(why) => (
+        TokenRejection::Invalid(why) => (
             401,
             "invalid token\n",
             format!("Bearer error=\"invalid_token\", error_description=\"{why}\""),

@@ -33,10 +33,10 @@ use crate::error::GatewayError;
 use crate::head::RequestHead;
 use crate::limits::{STORE_IN_FLIGHT_MAX, STORE_QUESTION_BYTES};
 use crate::respond::Respond;
-use buckets::{Buckets, Slot};
-use in_flight::{InFlight, Place};
+use buckets::{BucketSlot, Buckets};
+use in_flight::{RequestPlace, RequestsInFlight};
 use sets::WAYS;
-use store::{Answer, Store};
+use store::{Store, StoreAnswer};
 
 pub use counts::Counts as LimitCounts;
 
@@ -47,7 +47,7 @@ const SETS_MIN: usize = 8;
 pub struct RateLimitFilter {
     config: RateLimit,
     rate: Option<Arc<Rated>>,
-    in_flight: Option<Arc<InFlight>>,
+    in_flight: Option<Arc<RequestsInFlight>>,
     hasher: RandomState,
     epoch: OnceLock<Instant>,
     /// The charges for tables and questions; less where the budget had no room.
@@ -67,15 +67,15 @@ struct Rated {
 /// A request of a key is on its way.
 struct Limited {
     /// A pending answer of the store, with the hash of its key and its time.
-    asked: Option<(oneshot::Receiver<Answer>, u64, u64)>,
+    asked: Option<(oneshot::Receiver<StoreAnswer>, u64, u64)>,
     rate: Option<Arc<Rated>>,
     /// The place among requests in flight, until it is dropped.
-    _place: Option<Place>,
+    _place: Option<RequestPlace>,
 }
 
 /// The key by which requests are counted.
 #[derive(Hash)]
-enum Key<'a> {
+enum BucketKey<'a> {
     Network(u8, u128),
     Value(Option<Cow<'a, [u8]>>),
 }
@@ -90,10 +90,10 @@ impl RateLimitFilter {
         let in_flight = config.concurrent.map(|limit| {
             let (sets, charge) = table(size_of::<AtomicU64>());
             charges[0] = charge;
-            InFlight::new(limit, sets * WAYS)
+            RequestsInFlight::new(limit, sets * WAYS)
         });
         let rate = config.rate.as_ref().map(|rate| {
-            let (sets, charge) = table(size_of::<Slot>());
+            let (sets, charge) = table(size_of::<BucketSlot>());
             charges[1] = charge;
             Rated::new(&config, rate, sets * WAYS)
         });
@@ -119,12 +119,12 @@ impl RateLimitFilter {
         &'a self,
         about: &About<'a>,
         head: &'a RequestHead,
-    ) -> Result<Key<'a>, GatewayError> {
+    ) -> Result<BucketKey<'a>, GatewayError> {
         Ok(match &self.config.key {
             RateKey::Ip => {
                 let (v4, v6) = self.config.prefix;
                 let (family, bits) = network(about.client, v4, v6);
-                Key::Network(family, bits)
+                BucketKey::Network(family, bits)
             }
             RateKey::Header(name) => {
                 let mut values = head.fields.values_named(name.as_bytes());
@@ -132,19 +132,19 @@ impl RateLimitFilter {
                 if values.next().is_some() {
                     return Err(GatewayError::bad_request());
                 }
-                Key::Value(value.map(Cow::Borrowed))
+                BucketKey::Value(value.map(Cow::Borrowed))
             }
             RateKey::Claim(name) => {
                 let token = about.identity.token();
                 let claim = token.as_ref().and_then(|token| token.claim(name));
                 let text = claim.and_then(token::text);
-                Key::Value(text.map(|text| Cow::Owned(text.into_bytes())))
+                BucketKey::Value(text.map(|text| Cow::Owned(text.into_bytes())))
             }
             RateKey::ApiKey => {
                 let name = about.identity.api_key();
-                Key::Value(name.map(|name| Cow::Owned(name.as_bytes().to_vec())))
+                BucketKey::Value(name.map(|name| Cow::Owned(name.as_bytes().to_vec())))
             }
-            RateKey::Route => Key::Value(Some(Cow::Borrowed(about.route.as_bytes()))),
+            RateKey::Route => BucketKey::Value(Some(Cow::Borrowed(about.route.as_bytes()))),
         })
     }
 
@@ -288,21 +288,21 @@ impl ExchangeFilter for Limited {
             return Poll::Ready(Ok(Ready::Continue));
         };
         // The thread has ended: the store is away.
-        let answer = ready!(Pin::new(answer).poll(cx)).unwrap_or(Answer::Away);
-        if answer != Answer::Away {
+        let answer = ready!(Pin::new(answer).poll(cx)).unwrap_or(StoreAnswer::Away);
+        if answer != StoreAnswer::Away {
             rate.counts.shared.fetch_add(1, Ordering::Relaxed);
         }
         let refused = match answer {
-            Answer::Pass => None,
-            Answer::Wait(nanos) => Some(rate.refusal(nanos)),
-            Answer::Away => rate.decide(*key, *now),
+            StoreAnswer::Pass => None,
+            StoreAnswer::Wait(nanos) => Some(rate.refusal(nanos)),
+            StoreAnswer::Away => rate.decide(*key, *now),
         };
         self.asked = None;
         Poll::Ready(Ok(refused.map_or(Ready::Continue, Ready::Respond)))
     }
 }
 
-impl Key<'_> {
+impl BucketKey<'_> {
     /// The name of its bucket in the store: the same on every node, and none of a client's secrets.
     fn text(&self, filter: &str) -> String {
         use fmt::Write as _;

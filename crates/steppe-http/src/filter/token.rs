@@ -23,10 +23,10 @@ pub struct Token {
 
 /// The identity behind an exchange. Clones share it, for a filter whose finding takes time.
 #[derive(Debug, Clone, Default)]
-pub struct Identity(Rc<RefCell<Found>>);
+pub struct Identity(Rc<RefCell<FoundIdentity>>);
 
 #[derive(Debug, Default)]
-struct Found {
+struct FoundIdentity {
     token: Option<Arc<Token>>,
     api_key: Option<Arc<str>>,
     is_authenticated: bool,
@@ -70,7 +70,7 @@ impl Identity {
     }
 
     pub(crate) fn clear(&self) {
-        *self.0.borrow_mut() = Found::default();
+        *self.0.borrow_mut() = FoundIdentity::default();
     }
 }
 

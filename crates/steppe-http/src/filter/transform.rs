@@ -27,7 +27,7 @@ use crate::limits::HEADER_BYTES_MAX;
 use crate::metrics::CloseReason;
 use crate::path;
 use content::{Editing, JsonEditor};
-use room::Refused;
+use room::ContentRejection;
 
 /// Edits heads and content on the way in and out.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub fn rewrite_json(
     lease: &Lease,
 ) -> Result<Option<Buffer>, GatewayError> {
     let rewritten = JsonEditor::new(edits).rewrite(coding, content, lease);
-    rewritten.map_err(Refused::of_request)
+    rewritten.map_err(ContentRejection::of_request)
 }
 
 impl TransformFilter {

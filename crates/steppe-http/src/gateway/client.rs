@@ -47,7 +47,7 @@ pub struct ClientContext {
     destination: Option<SocketAddr>,
     /// The TLS session below the protocol; `None`: there is none.
     tls: Option<Rc<ClientSession>>,
-    known: Cell<Known>,
+    known: Cell<KnownPeer>,
     totals: TotalMetrics,
     /// `None`: its connection may be over.
     counted: Option<Counted>,
@@ -55,7 +55,7 @@ pub struct ClientContext {
 
 /// The peer by the trusted proxies of a snapshot, computed once.
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownPeer {
     snapshot: u64,
     peer: Peer,
 }
@@ -145,7 +145,7 @@ impl ClientContext {
             peer: address,
             destination,
         } = ends;
-        let known = Known {
+        let known = KnownPeer {
             snapshot: snapshot.id,
             peer: peer_of(snapshot, address),
         };
@@ -272,7 +272,7 @@ impl ClientContext {
             return known.peer;
         }
         let peer = peer_of(snapshot, self.address);
-        self.known.set(Known {
+        self.known.set(KnownPeer {
             snapshot: snapshot.id,
             peer,
         });

@@ -3,10 +3,9 @@
 use crate::config::{Filter, FilterKind, Gateway, Route};
 use crate::metrics::{Labels, RouteLabels};
 
-impl Labels {
+impl From<&Gateway> for Labels {
     /// The names in a configuration.
-    #[must_use]
-    pub fn of(gateway: &Gateway) -> Self {
+    fn from(gateway: &Gateway) -> Self {
         let route = |route: &Route| RouteLabels {
             name: route.name.clone(),
             upstream: route.target.upstream(),

@@ -15,7 +15,7 @@ use super::writer::Writer;
 use crate::error::{GatewayError, Resend};
 use crate::exchange::{Outgoing, Part, Sink, Source, Upstream};
 use crate::field::{FieldBlock, FieldId, FieldList};
-use crate::head::ResponseHead;
+use crate::head::{MethodKind, ResponseHead};
 use crate::limits::{
     CHUNK_BYTES_MIN, INTERIM_RESPONSES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
 };
@@ -36,9 +36,8 @@ struct ClientConnection {
     reader: ContentReader,
     writer: Writer,
     lease: Lease,
-    is_to_head: bool,
-    /// The request is CONNECT.
-    is_to_connect: bool,
+    /// The kind of the request's method.
+    method: MethodKind,
     /// The protocols that the request asks to go on as.
     asked_to_upgrade: Option<Buffer>,
     /// The connection was idle before this request.
@@ -96,8 +95,7 @@ impl ClientConnection {
             reader: ContentReader::new(BodyLength::Empty, 0),
             writer: Writer::default(),
             lease,
-            is_to_head: false,
-            is_to_connect: false,
+            method: MethodKind::Other,
             asked_to_upgrade: None,
             is_reused: false,
             has_response_begun: false,
@@ -138,7 +136,7 @@ impl ClientConnection {
         self.seen = 0;
         let bytes = self.split_head(line.head_bytes)?;
         let mut fields = FieldBlock::new(bytes, fields);
-        let framing = framing::response(line.version, line.status, self.is_to_head, &fields)
+        let framing = framing::response(line.version, line.status, self.method, &fields)
             .map_err(|_| GatewayError::bad_response())?;
         let upgrade = fields
             .value_span(FieldId::Upgrade)
@@ -157,7 +155,7 @@ impl ClientConnection {
             upgrade,
             is_connected: false,
         };
-        if self.is_to_connect {
+        if self.method.is_connect() {
             head.answer_connect();
         }
         if head.is_interim() {
@@ -272,8 +270,7 @@ impl Upstream for ClientConnection {
             }
         };
         self.lease = lease.clone();
-        self.is_to_head = head.method() == b"HEAD";
-        self.is_to_connect = head.is_connect();
+        self.method = MethodKind::of(head.method());
         self.has_response_begun = false;
         self.is_request_put = false;
         self.keep_alive = false;

@@ -8,9 +8,9 @@ use steppe_mem::{Buffer, Lease, OverBudget};
 
 use super::framing::BodyLength;
 use crate::encoder::{Encoder, Put};
-use crate::exchange::Refusal;
+use crate::exchange::{Refusal, RefusalContent};
 use crate::field::{FieldBlock, FieldId};
-use crate::head::{Announced, ContentLength, RequestHead, ResponseHead};
+use crate::head::{Announced, ContentLength, MethodKind, RequestHead, ResponseHead};
 use crate::message::{self, OwnFields};
 use crate::status;
 
@@ -25,49 +25,47 @@ pub enum Persistence {
     Close,
 }
 
-impl Encoder<'_> {
-    fn length(&mut self, length: BodyLength) {
-        match length {
-            BodyLength::Known(bytes) => {
-                self.put(b"content-length: ");
-                self.number(bytes);
-                self.put(b"\r\n");
-            }
-            BodyLength::Chunked => self.put(b"transfer-encoding: chunked\r\n"),
-            // Nothing says it but the end of the connection; and where there is no
-            // content, a `Content-Length` that came stands for what there would be.
-            BodyLength::UntilEnd | BodyLength::Empty => {}
+fn put_length(out: &mut Encoder<'_>, length: BodyLength) {
+    match length {
+        BodyLength::Known(bytes) => {
+            out.put(b"content-length: ");
+            out.number(bytes);
+            out.put(b"\r\n");
         }
+        BodyLength::Chunked => out.put(b"transfer-encoding: chunked\r\n"),
+        // Nothing says it but the end of the connection; and where there is no
+        // content, a `Content-Length` that came stands for what there would be.
+        BodyLength::UntilEnd | BodyLength::Empty => {}
     }
+}
 
-    /// Lines that lie one after the other as they are written here are copied in one piece.
-    fn fields(&mut self, fields: &FieldBlock, skips: impl Fn(FieldId) -> bool) {
-        let bytes = fields.bytes();
-        // Where such lines lie that are still to be copied.
-        let (mut start, mut end) = (0, 0);
-        for field in fields.fields() {
-            if skips(field.id) {
-                continue;
-            }
-            let (name, value) = field.spans();
-            let is_as_written = value.start() == name.end() + 2
-                && matches!(bytes[name.end()..], [b':', b' ', ..])
-                && matches!(bytes[value.end()..], [b'\r', b'\n', ..]);
-            let line_end = value.end() + 2;
-            if is_as_written && name.start() == end {
-                end = line_end;
-                continue;
-            }
-            self.put(&bytes[start..end]);
-            (start, end) = if is_as_written {
-                (name.start(), line_end)
-            } else {
-                self.line(name.of(bytes), value.of(bytes));
-                (0, 0)
-            };
+/// Lines that lie one after the other as they are written here are copied in one piece.
+fn put_fields(out: &mut Encoder<'_>, fields: &FieldBlock, skips: impl Fn(FieldId) -> bool) {
+    let bytes = fields.bytes();
+    // Where such lines lie that are still to be copied.
+    let (mut start, mut end) = (0, 0);
+    for field in fields.fields() {
+        if skips(field.id) {
+            continue;
         }
-        self.put(&bytes[start..end]);
+        let (name, value) = field.spans();
+        let is_as_written = value.start() == name.end() + 2
+            && matches!(bytes[name.end()..], [b':', b' ', ..])
+            && matches!(bytes[value.end()..], [b'\r', b'\n', ..]);
+        let line_end = value.end() + 2;
+        if is_as_written && name.start() == end {
+            end = line_end;
+            continue;
+        }
+        out.put(&bytes[start..end]);
+        (start, end) = if is_as_written {
+            (name.start(), line_end)
+        } else {
+            out.line(name.of(bytes), value.of(bytes));
+            (0, 0)
+        };
     }
+    out.put(&bytes[start..end]);
 }
 
 /// The framing of a request's content: never by the end of the connection.
@@ -100,11 +98,11 @@ pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer
         out.put(b" HTTP/1.1\r\n");
         out.line(b"host", head.host_for(server));
         // How long the content is, is ours to say.
-        out.fields(&head.fields, |id| {
+        put_fields(out, &head.fields, |id| {
             matches!(id, FieldId::Host | FieldId::ContentLength)
         });
         let length = request_length(head);
-        out.length(length);
+        put_length(out, length);
         if length == BodyLength::Empty && message::request_length(head).is_some() {
             out.put(b"content-length: 0\r\n");
         }
@@ -146,9 +144,9 @@ pub fn response(
         persistence,
     } = plan;
     Encoder::encode(lease, room_for(&head.fields), |out| {
-        out.status_line(head.status, head.reason());
+        put_status_line(out, head.status, head.reason());
         let own = OwnFields::of_response(head, announced);
-        out.fields(&head.fields, |id| {
+        put_fields(out, &head.fields, |id| {
             id == FieldId::ContentLength && own.replaces_length
         });
         if length == BodyLength::Empty && own.length.is_some() {
@@ -157,7 +155,7 @@ pub fn response(
         if own.adds_date {
             out.line(b"date", &crate::date::now());
         }
-        out.length(length);
+        put_length(out, length);
         match (head.upgrade(), persistence) {
             (Some(protocol), _) => {
                 out.line(b"connection", b"upgrade");
@@ -172,31 +170,29 @@ pub fn response(
     })
 }
 
-/// A response that the gateway makes itself: its head, and its word where that is to follow.
+/// A response that the gateway makes itself to a request of this method: its head, and its word where that is to
+/// follow.
 ///
 /// # Errors
 /// Where the budget has no room.
-#[expect(
-    clippy::fn_params_excessive_bools,
-    reason = "a response has content or, to HEAD, none"
-)]
 pub fn refusal(
     refusal: &Refusal<'_>,
-    has_word: bool,
+    method: MethodKind,
     persistence: Persistence,
     lease: &Lease,
 ) -> Result<Buffer, OverBudget> {
     let status = refusal.status;
     let reason = status::reason(status);
+    let has_word = !method.is_head() && matches!(refusal.content, RefusalContent::Word);
     Encoder::encode(lease, 1024, |out| {
-        out.status_line(status, reason.as_bytes());
+        put_status_line(out, status, reason.as_bytes());
         out.line(b"date", &crate::date::now());
         for (name, value) in refusal.fields {
             out.line(name.as_bytes(), value.as_bytes());
         }
         if let Some(media_type) = refusal.media_type() {
             out.line(b"content-type", media_type.as_bytes());
-            out.length(BodyLength::Known(refusal.bytes()));
+            put_length(out, BodyLength::Known(refusal.bytes()));
         } else {
             out.put(b"content-length: 0\r\n");
         }
@@ -228,14 +224,12 @@ pub fn trailers(fields: &FieldBlock) -> Result<Buffer, OverBudget> {
     })
 }
 
-impl Encoder<'_> {
-    fn status_line(&mut self, status: u16, reason: &[u8]) {
-        self.put(b"HTTP/1.1 ");
-        self.number(status.into());
-        self.put(b" ");
-        self.put(reason);
-        self.put(b"\r\n");
-    }
+fn put_status_line(out: &mut Encoder<'_>, status: u16, reason: &[u8]) {
+    out.put(b"HTTP/1.1 ");
+    out.number(status.into());
+    out.put(b" ");
+    out.put(reason);
+    out.put(b"\r\n");
 }
 
 /// The usual size of a head: as much as it had, a few fields of ours, and some
@@ -257,7 +251,7 @@ mod tests {
     fn lines(fields: &FieldBlock, is_skipped: impl Fn(FieldId) -> bool) -> Vec<u8> {
         let mut room = [0; 4096];
         let mut out = Encoder::new(&mut room);
-        out.fields(fields, is_skipped);
+        put_fields(&mut out, fields, is_skipped);
         let written = out.finish().expect("it is roomy");
         room[..written].to_vec()
     }

@@ -8,7 +8,7 @@
 //! transfer coding in a message of HTTP/1.0, are refused too.
 
 use crate::field::{FieldBlock, FieldId, elements};
-use crate::head::{ContentLength, Version};
+use crate::head::{ContentLength, MethodKind, Version};
 use crate::limits::UPGRADE_PROTOCOLS_MAX;
 use crate::message;
 
@@ -107,18 +107,14 @@ pub fn request(version: Version, fields: &FieldBlock) -> Result<RequestFraming, 
     })
 }
 
-/// Reads the framing of a response to a request that was `HEAD` or not.
+/// Reads the framing of a response to a request of this method.
 ///
 /// # Errors
 /// [`FramingError`]: 502.
-#[expect(
-    clippy::fn_params_excessive_bools,
-    reason = "a response is to HEAD or not; nothing else of the request matters"
-)]
 pub fn response(
     version: Version,
     status: u16,
-    is_to_head: bool,
+    method: MethodKind,
     fields: &FieldBlock,
 ) -> Result<ResponseFraming, FramingError> {
     let seen = FramingFields::of(fields);
@@ -126,7 +122,7 @@ pub fn response(
     let delimited = seen.delimited(version, fields)?;
     let connection = seen.connection(fields);
     let keep_alive = connection.keep_alive(version);
-    if is_to_head || status < 200 || status == 204 || status == 304 {
+    if method.is_head() || status < 200 || status == 204 || status == 304 {
         return Ok(ResponseFraming {
             length: BodyLength::Empty,
             keep_alive,
@@ -448,45 +444,46 @@ mod tests {
 
     #[test]
     fn responses_without_content_have_none_whatever_they_say() {
-        let read = |status, is_to_head, text| {
-            response(Version::Http11, status, is_to_head, &fields(text))
-                .map(|framing| framing.length)
+        use MethodKind::{Head, Other};
+        let read = |status, method, text| {
+            response(Version::Http11, status, method, &fields(text)).map(|framing| framing.length)
         };
         assert_eq!(
-            read(200, true, "Content-Length: 5\r\n"),
+            read(200, Head, "Content-Length: 5\r\n"),
             Ok(BodyLength::Empty)
         );
         assert_eq!(
-            read(204, false, "Content-Length: 5\r\n"),
+            read(204, Other, "Content-Length: 5\r\n"),
             Ok(BodyLength::Empty)
         );
         assert_eq!(
-            read(304, false, "Transfer-Encoding: chunked\r\n"),
+            read(304, Other, "Transfer-Encoding: chunked\r\n"),
             Ok(BodyLength::Empty)
         );
         for status in [100, 101, 199] {
-            let said = read(status, false, "Content-Length: 5\r\n");
+            let said = read(status, Other, "Content-Length: 5\r\n");
             assert_eq!(said, Ok(BodyLength::Empty), "{status}");
         }
         for status in [200, 203, 205, 303, 305, 404] {
-            let said = read(status, false, "Content-Length: 5\r\n");
+            let said = read(status, Other, "Content-Length: 5\r\n");
             assert_eq!(said, Ok(BodyLength::Known(5)), "{status}");
         }
-        assert_eq!(read(200, false, ""), Ok(BodyLength::UntilEnd));
+        assert_eq!(read(200, Other, ""), Ok(BodyLength::UntilEnd));
         let both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n";
-        assert_eq!(read(200, true, both), Err(FramingError::Ambiguous));
+        assert_eq!(read(200, Head, both), Err(FramingError::Ambiguous));
     }
 
     #[test]
     fn servers_take_another_request_where_their_response_has_an_end() {
-        let keep = |is_to_head, text| {
-            let read = response(Version::Http11, 200, is_to_head, &fields(text));
+        use MethodKind::{Head, Other};
+        let keep = |method, text| {
+            let read = response(Version::Http11, 200, method, &fields(text));
             read.expect("valid").keep_alive
         };
-        assert!(keep(false, "Content-Length: 5\r\n"));
-        assert!(!keep(false, "Content-Length: 5\r\nConnection: close\r\n"));
-        assert!(!keep(false, ""));
-        assert!(keep(true, "") && !keep(true, "Connection: close\r\n"));
+        assert!(keep(Other, "Content-Length: 5\r\n"));
+        assert!(!keep(Other, "Content-Length: 5\r\nConnection: close\r\n"));
+        assert!(!keep(Other, ""));
+        assert!(keep(Head, "") && !keep(Head, "Connection: close\r\n"));
     }
 
     #[test]

@@ -6,15 +6,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use steppe_net::clock;
+use steppe_net::{Deadline, DrainGrace, clock};
 
-use super::parse::{self, HeadLimits};
-use super::reader::split;
-use super::server::{HeadError, NextRequest, ServerConnection, ServerSide};
+use super::parse::RequestLine;
+use super::server_side::{HeadError, ServerSide};
+use super::wire::Wire;
 use crate::error::GatewayError;
-use crate::field::{FieldBlock, FieldList};
-use crate::gateway::Request;
-use crate::head::RequestHead;
+use crate::field::FieldBlock;
+use crate::gateway::{Accepted, ClientContext, Request};
 use crate::limits::{REQUEST_READ_BYTES, STARVED_HEADS_MAX};
 use crate::metrics::CloseReason;
 
@@ -38,7 +37,46 @@ impl Drop for StarvedHead {
     }
 }
 
-impl ServerConnection {
+/// A connection from a client, between its requests.
+pub(super) struct RequestReader {
+    pub(super) side: ServerSide,
+    pub(super) deadline: Deadline,
+    pub(super) client: Rc<ClientContext>,
+    /// `None`: a request has come, and a drain closes the connection when it waits for another.
+    first_request: Option<DrainGrace>,
+}
+
+/// The result of waiting for a request.
+pub(super) enum NextRequest {
+    /// A request was read.
+    Request(Request),
+    /// The client closed, or was idle for too long.
+    Closed(Option<CloseReason>),
+    /// The request is rejected.
+    Rejected(GatewayError, Option<(RequestLine, FieldBlock)>),
+}
+
+impl RequestReader {
+    /// Waits for the first request of a connection.
+    #[expect(clippy::disallowed_methods, reason = "a connection begins")]
+    pub(super) fn new(accepted: Accepted) -> Self {
+        let Accepted {
+            transport,
+            pending,
+            client,
+            deadline,
+            traffic,
+        } = accepted;
+        let wire = Wire::new(transport, pending, traffic);
+        let side = ServerSide::new(wire, client.settings(), clock::now());
+        Self {
+            side,
+            deadline,
+            client,
+            first_request: Some(DrainGrace::default()),
+        }
+    }
+
     /// Waits for the next request. `now` is when the last one ended.
     #[expect(
         clippy::disallowed_methods,
@@ -157,47 +195,6 @@ impl ServerConnection {
             };
             return Poll::Ready(NextRequest::Rejected(error, None));
         }
-    }
-}
-
-impl ServerSide {
-    /// Drops a line end that is all there is; says whether it did. Half of one stays.
-    fn skip_empty_line(&mut self) -> bool {
-        match self.wire.pending.as_ref().map(|pending| pending.filled()) {
-            Some(b"\r\n") => {
-                self.wire.pending = None;
-                true
-            }
-            Some(b"\r") => true,
-            _ => false,
-        }
-    }
-
-    /// The head that what is pending begins with, if it is whole. `seen` bytes were not.
-    fn parse_head(&mut self, seen: usize) -> Result<Option<RequestHead>, HeadError> {
-        let Some(pending) = &self.wire.pending else {
-            return Ok(None);
-        };
-        let limits = &self.settings.limits;
-        let is_worth_it = seen == 0
-            || pending.len() >= limits.header_bytes
-            || parse::may_be_complete(pending.filled(), seen);
-        if !is_worth_it {
-            return Ok(None);
-        }
-        let head_limits = HeadLimits {
-            bytes: limits.header_bytes,
-            fields: limits.header_count,
-        };
-        let mut fields = FieldList::take();
-        let (head, lease) = (pending.filled(), pending.lease());
-        let Some(line) = parse::request(head, head_limits, &mut fields, lease)? else {
-            return Ok(None);
-        };
-        let mut bytes = self.wire.pending.take().expect("it was there");
-        self.wire.pending = split(&mut bytes, line.head_bytes, line.head_bytes)?;
-        self.take_head(line, FieldBlock::new(bytes, fields))
-            .map(Some)
     }
 }
 

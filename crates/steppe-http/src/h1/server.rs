@@ -2,93 +2,25 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::task::Poll;
 
-use steppe_mem::Lease;
-use steppe_net::{Deadline, DrainGrace, clock};
+use steppe_net::clock;
 
 use super::Http1;
-use super::encode::{self, Persistence, ResponsePlan};
-use super::framing::{self, BodyLength};
-use super::parse::RequestLine;
-use super::reader::{ContentReader, ReadError};
-use super::wire::Wire;
-use super::writer::Writer;
+use super::head_reader::{NextRequest, RequestReader};
+use super::server_side::{NO_ROOM, ServerSide};
 use crate::codec::DownstreamCodec;
-use crate::error::GatewayError;
-use crate::exchange::{Downstream, Part, Refusal, RefusalContent, Sink, Source};
-use crate::field::{FieldBlock, FieldId, elements};
-use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
-use crate::head::{Announced, RequestHead, ResponseHead, Version};
-use crate::limits::{CONNECTION_BYTES, REQUEST_READ_BYTES};
+use crate::gateway::{self, Accepted, End, Rejected};
+use crate::limits::CONNECTION_BYTES;
 use crate::linger::linger;
 use crate::message::TO_PLAIN_HTTP;
 use crate::metrics::CloseReason;
-use crate::target::{self, Asked};
-
-/// A connection from a client.
-pub(super) struct ServerConnection {
-    pub(super) side: ServerSide,
-    pub(super) deadline: Deadline,
-    pub(super) client: Rc<ClientContext>,
-    /// `None`: a request has come, and a drain closes the connection when it waits for another.
-    pub(super) first_request: Option<DrainGrace>,
-}
-
-/// A connection as an exchange sees it.
-#[derive(Debug)]
-pub(super) struct ServerSide {
-    pub(super) wire: Wire,
-    reader: ContentReader,
-    writer: Writer,
-    pub(super) settings: Rc<ListenerSettings>,
-    /// The lease that the exchange's content is charged to.
-    lease: Lease,
-    request: RequestProperties,
-}
-
-/// The properties of a request that its response depends on.
-#[derive(Debug, Clone, Copy)]
-struct RequestProperties {
-    version: Version,
-    is_head: bool,
-    is_connect: bool,
-    keep_alive: bool,
-    /// When its first bytes were seen.
-    began_at: Instant,
-}
-
-/// The result of waiting for a request.
-pub(super) enum NextRequest {
-    /// A request was read.
-    Request(Request),
-    /// The client closed, or was idle for too long.
-    Closed(Option<CloseReason>),
-    /// The request is rejected.
-    Rejected(GatewayError, Option<(RequestLine, FieldBlock)>),
-}
-
-/// A head that can't be served, and as much of it as could be read.
-pub(super) struct HeadError {
-    pub(super) error: GatewayError,
-    pub(super) request: Option<(RequestLine, FieldBlock)>,
-}
-
-impl<E: Into<GatewayError>> From<E> for HeadError {
-    fn from(error: E) -> Self {
-        Self {
-            error: error.into(),
-            request: None,
-        }
-    }
-}
 
 impl DownstreamCodec for Http1 {
     fn serve(&self, connection: Accepted) {
         let client = Rc::clone(&connection.client);
-        let mut connection = ServerConnection::new(connection);
-        let task = async move { connection.serve().await };
+        let mut connection = RequestReader::new(connection);
+        let task = async move { serve(&mut connection).await };
         debug_assert!(
             size_of_val(&task) <= CONNECTION_BYTES,
             "it is charged with less than it takes"
@@ -109,391 +41,76 @@ impl DownstreamCodec for Http1 {
     }
 }
 
-impl ServerConnection {
-    #[expect(clippy::disallowed_methods, reason = "a connection begins")]
-    fn new(accepted: Accepted) -> Self {
-        let Accepted {
-            transport,
-            pending,
-            client,
-            deadline,
-            traffic,
-        } = accepted;
-        let settings = client.settings();
-        let side = ServerSide {
-            wire: Wire::new(transport, pending, traffic),
-            reader: ContentReader::new(BodyLength::Empty, 0),
-            writer: Writer::default(),
-            lease: settings.lease.clone(),
-            settings,
-            request: RequestProperties {
-                version: Version::Http11,
-                is_head: false,
-                is_connect: false,
-                keep_alive: true,
-                began_at: clock::now(),
-            },
-        };
-        Self {
-            side,
-            deadline,
-            client,
-            first_request: Some(DrainGrace::default()),
-        }
-    }
-
-    /// Serves one request after the other.
-    async fn serve(&mut self) {
-        let mut now = self.side.request.began_at;
-        loop {
-            let completed = match self.next_request(now).await {
-                NextRequest::Closed(reason) => {
-                    reason.inspect(|&reason| self.client.count_closed(reason));
-                    return self.close_idle(reason).await;
-                }
-                NextRequest::Request(request) => {
-                    gateway::run(&self.client, &self.deadline, &mut self.side, request).await
-                }
-                NextRequest::Rejected(error, request) => {
-                    let request = request.as_ref();
-                    let rejected = Rejected {
-                        error,
-                        began_at: self.side.request.began_at,
-                        request: request.map(|(line, fields)| line.view(fields)),
-                    };
-                    // After it there is no telling where another request begins.
-                    self.side.request.keep_alive = false;
-                    gateway::reject(&self.client, &self.deadline, &mut self.side, rejected).await
-                }
-            };
-            now = completed.at;
-            match completed.end {
-                End::Response if self.side.is_reusable() => {}
-                End::Response => return self.linger().await,
-                End::Tunnel | End::Aborted => return,
+/// Serves one request after the other.
+async fn serve(connection: &mut RequestReader) {
+    let mut now = connection.side.began_at();
+    loop {
+        let completed = match connection.next_request(now).await {
+            NextRequest::Closed(reason) => {
+                reason.inspect(|&reason| connection.client.count_closed(reason));
+                return close_idle(&mut connection.side, reason).await;
             }
+            NextRequest::Request(request) => {
+                gateway::run(
+                    &connection.client,
+                    &connection.deadline,
+                    &mut connection.side,
+                    request,
+                )
+                .await
+            }
+            NextRequest::Rejected(error, request) => {
+                let request = request.as_ref();
+                let rejected = Rejected {
+                    error,
+                    began_at: connection.side.began_at(),
+                    request: request.map(|(line, fields)| line.view(fields)),
+                };
+                // After it there is no telling where another request begins.
+                connection.side.end_requests();
+                gateway::reject(
+                    &connection.client,
+                    &connection.deadline,
+                    &mut connection.side,
+                    rejected,
+                )
+                .await
+            }
+        };
+        now = completed.at;
+        match completed.end {
+            End::Response if connection.side.is_reusable() => {}
+            End::Response => return linger_on(connection).await,
+            End::Tunnel | End::Aborted => return,
         }
-    }
-
-    /// Ends a connection between two requests. A client that is still there is told, as far as
-    /// that goes at once: over TLS an end that is not told is a cut. There even one that ended
-    /// first is told in turn (RFC 8446 §6.1), since it may wait for that.
-    async fn close_idle(&mut self, reason: Option<CloseReason>) {
-        let is_ours = reason.is_some() || self.side.settings.drain.is_draining();
-        let transport = &mut self.side.wire.transport;
-        if is_ours || transport.has_farewell() {
-            poll_fn(|cx| {
-                let _ = transport.poll_shutdown(cx);
-                Poll::Ready(())
-            })
-            .await;
-        }
-    }
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a deadline after the last exchange"
-    )]
-    async fn linger(&mut self) {
-        self.side.wire.pending = None;
-        linger(&mut self.side.wire.transport, &self.deadline, clock::now()).await;
     }
 }
 
-impl ServerSide {
-    /// When the present request's first bytes were seen.
-    pub(super) fn began_at(&self) -> Instant {
-        self.request.began_at
-    }
-
-    /// Charges to the listener again: bytes read from now on belong to no route yet.
-    pub(super) fn release_lease(&mut self) {
-        self.lease = self.settings.lease.clone();
-    }
-
-    /// A request has begun. Until its version is known, a refusal goes out as HTTP/1.1 has it.
-    pub(super) fn begin_request(&mut self, now: Instant) {
-        self.request = RequestProperties {
-            version: Version::Http11,
-            is_head: false,
-            is_connect: false,
-            keep_alive: false,
-            began_at: now,
-        };
-    }
-
-    pub(super) fn take_head(
-        &mut self,
-        line: RequestLine,
-        fields: FieldBlock,
-    ) -> Result<RequestHead, HeadError> {
-        self.request.version = line.version;
-        self.request.is_head = line.method.of(fields.bytes()) == b"HEAD";
-        self.request.is_connect = line.method.of(fields.bytes()) == b"CONNECT";
-        let mut fields = fields;
-        match self.read_head(&line, &mut fields) {
-            Ok(read) => Ok(RequestHead {
-                fields,
-                version: line.version,
-                length: read.length.into(),
-                takes_trailers: read.takes_trailers,
-                parts: read.parts,
-            }),
-            Err(error) => Err(HeadError {
-                error,
-                request: Some((line, fields)),
-            }),
-        }
-    }
-
-    fn read_head(
-        &mut self,
-        line: &RequestLine,
-        fields: &mut FieldBlock,
-    ) -> Result<ReadHead, GatewayError> {
-        let framing = framing::request(line.version, fields)?;
-        let upgrade = framing
-            .upgrade
-            .then(|| fields.value_span(FieldId::Upgrade))
-            .flatten();
-        let takes_trailers = takes_trailers(fields);
-        fields.strip_hop_by_hop();
-        if line.version == Version::Http10 {
-            // RFC 9110 §10.1.1: it is ignored, so no server is to act on it either.
-            fields.remove_where(|id| id == FieldId::Expect);
-        }
-        fields.apply_underscores(self.settings.underscores)?;
-        let asked = Asked {
-            method: line.method,
-            target: line.target,
-            version: line.version,
-        };
-        let parts = target::resolve(asked, upgrade, fields)?;
-        self.begin_content(framing.length)?;
-        // What comes behind CONNECT is no request, whatever the answer.
-        self.request.keep_alive = framing.keep_alive && !self.request.is_connect;
-        if self.request.is_connect && framing.length != BodyLength::Empty {
-            return Err(GatewayError::bad_request());
-        }
-        Ok(ReadHead {
-            length: framing.length,
-            takes_trailers,
-            parts,
+/// Ends a connection between two requests. A client that is still there is told, as far as
+/// that goes at once: over TLS an end that is not told is a cut. There even one that ended
+/// first is told in turn (RFC 8446 §6.1), since it may wait for that.
+async fn close_idle(side: &mut ServerSide, reason: Option<CloseReason>) {
+    let is_ours = reason.is_some() || side.settings.drain.is_draining();
+    let transport = &mut side.wire.transport;
+    if is_ours || transport.has_farewell() {
+        poll_fn(|cx| {
+            let _ = transport.poll_shutdown(cx);
+            Poll::Ready(())
         })
-    }
-
-    fn begin_content(&mut self, length: BodyLength) -> Result<(), GatewayError> {
-        let allowed = self.settings.limits.body_bytes;
-        self.reader = ContentReader::new(length, allowed);
-        match length {
-            BodyLength::Known(length) if length > allowed => Err(too_large()),
-            _ => Ok(()),
-        }
-    }
-
-    /// True when the connection can carry another request, now that a response is out.
-    fn is_reusable(&self) -> bool {
-        self.request.keep_alive && self.reader.is_done()
-    }
-
-    /// The connection stays open after this response, if its request gets read to the end.
-    fn persistence(&self) -> Persistence {
-        let stays = self.request.keep_alive && !self.settings.drain.is_draining();
-        match (stays, self.request.version) {
-            (false, _) => Persistence::Close,
-            (true, Version::Http10) => Persistence::KeepAlive,
-            (true, _) => Persistence::Default,
-        }
-    }
-
-    /// The framing of a response's content for this client.
-    fn delimited(&self, head: &ResponseHead) -> BodyLength {
-        use crate::head::ContentLength;
-        let has_none = self.request.is_head || matches!(head.status, 204 | 304);
-        match (head.length, self.request.version) {
-            _ if has_none => BodyLength::Empty,
-            (ContentLength::Empty, _) => BodyLength::Empty,
-            (ContentLength::Known(bytes), _) => BodyLength::Known(bytes),
-            (ContentLength::Unknown, Version::Http10) => BodyLength::UntilEnd,
-            (ContentLength::Unknown, _) => BodyLength::Chunked,
-        }
+        .await;
     }
 }
 
-/// The parsed parts of a head beside its fields.
-struct ReadHead {
-    length: BodyLength,
-    takes_trailers: bool,
-    parts: crate::head::RequestParts,
-}
-
-/// The response when there is no memory to build one.
-const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
-    content-length: 0\r\nconnection: close\r\n\r\n";
-
-impl Sink for ServerSide {
-    fn can_put(&self) -> bool {
-        self.writer.can_put()
-    }
-
-    fn put(&mut self, part: Part) -> Result<(), GatewayError> {
-        // RFC 9110 §9.3.2: a response to HEAD has no content, whatever made it.
-        if self.request.is_head && matches!(part, Part::Chunk(_)) {
-            return Ok(());
-        }
-        Ok(self.writer.put(part)?)
-    }
-
-    fn written(&self) -> u64 {
-        self.writer.written()
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        self.writer
-            .poll_flush(cx, &mut self.wire)
-            .map_err(|_| GatewayError::client_gone())
-    }
-}
-
-impl Source for ServerSide {
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
-        let mut part = self.reader.poll_part(cx, &mut self.wire, &self.lease);
-        if let Poll::Ready(Ok(Part::End(Some(trailers)))) = &mut part {
-            trailers.apply_underscores(self.settings.underscores)?;
-        }
-        part.map_err(|error| match error {
-            ReadError::Cut => GatewayError::client_gone(),
-            ReadError::Malformed => GatewayError::bad_request(),
-            ReadError::TooLarge => too_large(),
-            ReadError::TrailersTooLarge => {
-                GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
-            }
-            ReadError::OverBudget => GatewayError::over_budget(),
-        })
-    }
-
-    fn is_starved(&self) -> bool {
-        self.wire.is_starved()
-    }
-}
-
-impl Downstream for ServerSide {
-    fn charge_to(&mut self, lease: &Lease) {
-        self.lease = lease.clone();
-    }
-
-    fn put_interim(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
-        // RFC 9110 §15.2: a client of HTTP/1.0 is sent none.
-        if self.request.version == Version::Http11 {
-            let plan = ResponsePlan {
-                length: BodyLength::Empty,
-                announced: Announced::Content,
-                persistence: Persistence::Default,
-            };
-            let out = encode::response(&head, plan, &self.lease)?;
-            self.writer.put_out(out);
-        }
-        Ok(())
-    }
-
-    fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
-        if self.request.is_connect && head.is_false_yes() {
-            return Err(GatewayError::bad_response());
-        }
-        let length = self.delimited(&head);
-        let persistence = match length {
-            BodyLength::UntilEnd if !head.is_tunnel() => Persistence::Close,
-            _ => self.persistence(),
-        };
-        self.request.keep_alive = persistence != Persistence::Close;
-        let plan = ResponsePlan {
-            length,
-            announced: Announced::of(&head, self.request.is_head),
-            persistence,
-        };
-        let out = encode::response(&head, plan, &self.lease)?;
-        self.writer.start(out, length);
-        Ok(())
-    }
-
-    fn put_refusal(&mut self, refusal: &Refusal<'_>) -> Option<u64> {
-        // No more of the request is read.
-        self.wire.transport.stop_waiting();
-        // An interim response that the client does not take is in the way.
-        if !self.writer.can_put() {
-            return None;
-        }
-        // Content that was not read would be taken for the next request.
-        self.request.keep_alive &= self.reader.is_done();
-        let persistence = self.persistence();
-        self.request.keep_alive = persistence != Persistence::Close;
-        // What is not out yet may leave no room for a page behind it.
-        let content = match refusal.content {
-            RefusalContent::Page(_) if !self.writer.is_flushed() => RefusalContent::Word,
-            content => content,
-        };
-        let refusal = Refusal {
-            content,
-            ..*refusal
-        };
-        let has_content = !self.request.is_head;
-        let has_word = has_content && matches!(content, RefusalContent::Word);
-        let out = encode::refusal(&refusal, has_word, persistence, &self.settings.lease);
-        let Ok(out) = out else {
-            self.request.keep_alive = false;
-            self.writer.start_static(NO_ROOM);
-            return Some(0);
-        };
-        match content {
-            RefusalContent::Page(page) if has_content => {
-                self.writer.start(out, BodyLength::Known(page.bytes()));
-                let put = self.writer.put(Part::Chunk(page.content()));
-                put.expect("it is as long as was said");
-            }
-            _ => self.writer.start(out, BodyLength::Empty),
-        }
-        Some(if has_content { refusal.bytes() } else { 0 })
-    }
-
-    fn retract(&mut self) -> bool {
-        self.writer.retract()
-    }
-
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.reader.is_done() {
-            // Content is unread, and not asked for now: only the client's end is of interest.
-            self.wire.transport.stop_waiting();
-            return self.wire.transport.poll_closed(cx);
-        }
-        // Some of the next request is there already, which is not read on before this one
-        // is answered: only the client's end is of interest, and that makes readable too.
-        if self.wire.pending.is_some() {
-            let transport = &mut self.wire.transport;
-            if transport.is_quiet(cx) {
-                return Poll::Pending;
-            }
-            return transport.poll_closed(cx);
-        }
-        let lease = &self.settings.lease;
-        match ready!(self.wire.poll_fill(cx, lease, REQUEST_READ_BYTES)) {
-            Ok(0) | Err(_) => Poll::Ready(()),
-            // Once more, so that what comes next wakes the task.
-            Ok(_) => self.poll_gone(cx),
-        }
-    }
-
-    fn start_tunnel(&mut self) {
-        self.request.keep_alive = false;
-        self.reader = ContentReader::new(BodyLength::UntilEnd, u64::MAX);
-        self.writer.start_tunnel();
-    }
-}
-
-fn too_large() -> GatewayError {
-    GatewayError::downstream(CloseReason::BodyTooLarge, 413)
-}
-
-fn takes_trailers(fields: &FieldBlock) -> bool {
-    let mut codings = fields.values(FieldId::Te).flat_map(elements);
-    codings.any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a deadline after the last exchange"
+)]
+async fn linger_on(connection: &mut RequestReader) {
+    connection.side.wire.pending = None;
+    linger(
+        &mut connection.side.wire.transport,
+        &connection.deadline,
+        clock::now(),
+    )
+    .await;
 }

@@ -161,21 +161,20 @@ impl Writer {
     }
 
     fn put_chunk(&mut self, chunk: Chunk) {
-        let is_chunked = self.length == BodyLength::Chunked;
-        if is_chunked {
+        if self.length == BodyLength::Chunked {
             self.put_size_line(chunk.len());
         }
-        if self.copy_behind_head(&chunk, is_chunked) {
+        if self.copy_behind_head(&chunk) {
             return;
         }
-        self.tail = if is_chunked { b"\r\n" } else { b"" };
+        self.tail = self.end_of_chunk();
         self.chunk = Some(chunk);
     }
 
     /// Small parts cost less to copy than to name in a vectored write, and
     /// their buffer is free at once.
-    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-    fn copy_behind_head(&mut self, chunk: &Chunk, is_chunked: bool) -> bool {
+    fn copy_behind_head(&mut self, chunk: &Chunk) -> bool {
+        let end = self.end_of_chunk();
         let size_line_bytes = usize::from(self.size_line_end - self.size_line_at);
         let needed = chunk.len() + size_line_bytes + 2;
         let Some(out) = &mut self.out else {
@@ -185,13 +184,20 @@ impl Writer {
         let is_copied = is_small && out.spare() >= needed;
         if is_copied {
             let size_line = &self.size_line[..size_line_bytes];
-            let end: &[u8] = if is_chunked { b"\r\n" } else { b"" };
             for bytes in [size_line, chunk.filled(), end] {
                 out.put(bytes).expect("the room was checked");
             }
             (self.size_line_at, self.size_line_end) = (0, 0);
         }
         is_copied
+    }
+
+    /// The bytes behind the content of a chunk.
+    fn end_of_chunk(&self) -> &'static [u8] {
+        match self.length {
+            BodyLength::Chunked => b"\r\n",
+            _ => b"",
+        }
     }
 
     fn put_size_line(&mut self, bytes: usize) {

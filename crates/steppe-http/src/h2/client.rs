@@ -31,7 +31,7 @@ use super::endpoint::{Endpoint, EndpointParts, HeadMemory, ReceivedHead, Side};
 use super::head::{FIELD_OVERHEAD, PSEUDO_MAX};
 use super::inbox::Inbox;
 use super::link::Link;
-use super::reading::{Reading, SCARCE_READ_BYTES};
+use super::reading::{ConnectionInput, SCARCE_READ_BYTES};
 use super::silence::{Look, Owes, Silence};
 use super::windows::Windows;
 use crate::limits::{
@@ -175,7 +175,7 @@ impl ClientConnection {
         let link = Rc::new(Link::new(connection, windows, traffic));
         let parts = EndpointParts {
             transport,
-            reading: Reading::new(None, lease, charge.split(SCARCE_READ_BYTES)),
+            reading: ConnectionInput::new(None, lease, charge.split(SCARCE_READ_BYTES)),
             link: Rc::clone(&link),
             charge,
             has_tables: true,

@@ -14,13 +14,13 @@ use steppe_h2::message::SectionKind;
 use steppe_h2::{
     BlockStart, ConnectionError, ConnectionMemory, ErrorCode, Event, StreamId, Truncation,
 };
-use steppe_mem::{Buffer, Reservation, Waiter};
+use steppe_mem::{Buffer, LeavingRoom, Reservation, Waiter};
 use steppe_net::Transport;
 
-use super::inbox::{Cut, ReceivedSection};
+use super::inbox::{ReceivedSection, StreamCut};
 use super::link::Link;
 use super::priority::Priority;
-use super::reading::Reading;
+use super::reading::ConnectionInput;
 use super::section::HeadSection;
 use crate::limits::{H2_STREAM_ROOM_BYTES, LISTS_LEAVE, ROOM_PATIENCE};
 
@@ -76,7 +76,7 @@ pub(super) struct ReceivedHead {
 /// An endpoint, as the task of its connection sees it.
 pub(super) struct Endpoint {
     pub(super) transport: Transport,
-    reading: Reading,
+    reading: ConnectionInput,
     link: Rc<Link>,
     /// The connection's charge, but for what its parts have.
     charge: Reservation,
@@ -123,7 +123,7 @@ struct StuckContent {
 /// The parts that an endpoint begins with.
 pub(super) struct EndpointParts {
     pub(super) transport: Transport,
-    pub(super) reading: Reading,
+    pub(super) reading: ConnectionInput,
     pub(super) link: Rc<Link>,
     /// The charge of the connection, but for what its parts have.
     pub(super) charge: Reservation,
@@ -360,7 +360,7 @@ impl Endpoint {
             }
             Event::Reset { stream, code, by } => {
                 if let Some(inbox) = connection.stream_mut(stream) {
-                    inbox.cut(Cut::Reset(code, by));
+                    inbox.cut(StreamCut::Reset(code, by));
                 }
             }
             Event::Window(Some(stream)) => {
@@ -408,7 +408,11 @@ impl Endpoint {
         };
         let lease = self.link.windows.lease();
         let leaving = lease.account().limit_bytes() / leaves;
-        let charge = lease.poll_reserve_leaving(cx, (bytes + more, leaving), &mut block.waiter);
+        let room = LeavingRoom {
+            bytes: bytes + more,
+            leaving,
+        };
+        let charge = lease.poll_reserve_leaving(cx, room, &mut block.waiter);
         let mut connection = self.link.connection.borrow_mut();
         if let Poll::Ready(mut charge) = charge
             && let Ok(section) = HeadSection::take(&mut charge)
@@ -573,8 +577,8 @@ impl Endpoint {
     pub(super) fn cut_streams(&mut self) {
         let mut connection = self.link.connection.borrow_mut();
         let cut = match connection.error() {
-            Some(error) if error.code != ErrorCode::NO_ERROR => Cut::Failed,
-            _ => Cut::Gone,
+            Some(error) if error.code != ErrorCode::NO_ERROR => StreamCut::Failed,
+            _ => StreamCut::Gone,
         };
         connection.fail(ErrorCode::NO_ERROR, ENDED);
         for (_, inbox) in connection.streams_mut() {

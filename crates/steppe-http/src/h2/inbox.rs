@@ -16,12 +16,12 @@ use super::windows::Window;
 pub(super) struct Inbox {
     /// The task of the exchange.
     waker: Option<Waker>,
-    content: Queue<Chunk>,
-    sections: Queue<ReceivedSection>,
+    content: InlineQueue<Chunk>,
+    sections: InlineQueue<ReceivedSection>,
     /// The peer sends nothing more.
     pub(super) is_ended: bool,
     /// The stream is closed before its end.
-    pub(super) cut: Option<Cut>,
+    pub(super) cut: Option<StreamCut>,
     /// A response's head, its window or its trailers have found no memory.
     pub(super) is_over_budget: bool,
     /// Its request is HEAD: no content follows the response's head.
@@ -44,7 +44,7 @@ pub(super) struct ReceivedSection {
 
 /// Why a stream is closed before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum StreamCut {
     /// It was reset with this code.
     Reset(ErrorCode, ResetBy),
     /// The peer broke the protocol on another stream, or as a whole.
@@ -76,7 +76,7 @@ impl Inbox {
     }
 
     /// The stream is closed before its end.
-    pub(super) fn cut(&mut self, cut: Cut) {
+    pub(super) fn cut(&mut self, cut: StreamCut) {
         self.cut.get_or_insert(cut);
         self.window = None;
         self.wake();
@@ -125,13 +125,13 @@ impl Inbox {
 
 /// A queue whose first item allocates nothing.
 #[derive(Debug)]
-struct Queue<T> {
+struct InlineQueue<T> {
     /// `None`: it is empty.
     first: Option<T>,
     rest: VecDeque<T>,
 }
 
-impl<T> Default for Queue<T> {
+impl<T> Default for InlineQueue<T> {
     fn default() -> Self {
         Self {
             first: None,
@@ -140,7 +140,7 @@ impl<T> Default for Queue<T> {
     }
 }
 
-impl<T> Queue<T> {
+impl<T> InlineQueue<T> {
     fn push(&mut self, item: T) {
         match self.first {
             None => self.first = Some(item),

@@ -21,14 +21,14 @@ pub(super) struct Outgoing {
     /// Put, and not handed over yet; a second one, so that the end goes out with the last chunk.
     first: Option<Chunk>,
     second: Option<Chunk>,
-    end: End,
+    end: SendEnd,
     /// The peer gives no window, or the connection no room, for what is first in the queue.
     is_blocked: bool,
     written: u64,
 }
 
 #[derive(Debug)]
-enum End {
+enum SendEnd {
     /// More may be put.
     Open,
     /// Trailers or the end, behind the queue.
@@ -46,7 +46,7 @@ impl Outgoing {
             waiter: Waiter::default(),
             first: None,
             second: None,
-            end: End::Open,
+            end: SendEnd::Open,
             is_blocked: false,
             written: 0,
         }
@@ -54,7 +54,7 @@ impl Outgoing {
 
     /// The head has ended the stream.
     pub(super) fn ended(mut self) -> Self {
-        self.end = End::Sent;
+        self.end = SendEnd::Sent;
         self
     }
 
@@ -69,13 +69,13 @@ impl Outgoing {
 
     /// True when all was handed over, the end included.
     pub(super) fn is_sent(&self) -> bool {
-        matches!(self.end, End::Sent)
+        matches!(self.end, SendEnd::Sent)
     }
 
     pub(super) fn put(&mut self, part: Part) {
         match (part, &self.end) {
             // The head announced no content.
-            (_, End::Sent) => {}
+            (_, SendEnd::Sent) => {}
             (Part::Chunk(mut chunk), _) => {
                 // The connection's task frees it.
                 chunk.bind();
@@ -86,7 +86,7 @@ impl Outgoing {
                 };
                 *place = Some(chunk);
             }
-            (Part::End(trailers), _) => self.end = End::Put(trailers),
+            (Part::End(trailers), _) => self.end = SendEnd::Put(trailers),
         }
     }
 
@@ -112,11 +112,11 @@ impl Outgoing {
             }
         }
         match &self.end {
-            End::Open | End::Sent => return Poll::Ready(Ok(())),
-            End::Put(None) => ready!(self.poll_send(cx, &mut None))?,
-            End::Put(Some(_)) => ready!(self.poll_trailers(cx))?,
+            SendEnd::Open | SendEnd::Sent => return Poll::Ready(Ok(())),
+            SendEnd::Put(None) => ready!(self.poll_send(cx, &mut None))?,
+            SendEnd::Put(Some(_)) => ready!(self.poll_trailers(cx))?,
         }
-        self.end = End::Sent;
+        self.end = SendEnd::Sent;
         Poll::Ready(Ok(()))
     }
 
@@ -126,7 +126,7 @@ impl Outgoing {
         cx: &mut Context<'_>,
         chunk: &mut Option<Chunk>,
     ) -> Poll<Result<(), StreamClosed>> {
-        let is_last = self.second.is_none() && matches!(self.end, End::Put(None));
+        let is_last = self.second.is_none() && matches!(self.end, SendEnd::Put(None));
         let end = if is_last {
             EndStream::Yes
         } else {
@@ -157,7 +157,7 @@ impl Outgoing {
                     self.turn.take(sent);
                     self.link.wake();
                     if is_last && chunk.is_none() {
-                        self.end = End::Sent;
+                        self.end = SendEnd::Sent;
                     }
                     return Poll::Ready(Ok(()));
                 }
@@ -190,7 +190,7 @@ impl Outgoing {
     }
 
     fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamClosed>> {
-        let End::Put(Some(trailers)) = &self.end else {
+        let SendEnd::Put(Some(trailers)) = &self.end else {
             return Poll::Ready(Ok(()));
         };
         let send = SendHead {

@@ -18,7 +18,7 @@ const READ_BYTES: usize = 16 << 10;
 pub(super) const SCARCE_READ_BYTES: usize = 4 << 10;
 
 /// The input of a connection.
-pub(super) struct Reading {
+pub(super) struct ConnectionInput {
     /// Read, and not received yet.
     input: Option<Chunk>,
     /// The input lies in memory of the reservation.
@@ -29,7 +29,7 @@ pub(super) struct Reading {
     total: u64,
 }
 
-impl Reading {
+impl ConnectionInput {
     /// `reserve` has [`SCARCE_READ_BYTES`].
     pub(super) fn new(pending: Option<Buffer>, lease: Lease, reserve: Reservation) -> Self {
         Self {

@@ -20,16 +20,16 @@ use std::task::Poll;
 use std::time::Instant;
 
 use steppe_h2::{Connection, ConnectionMemory, LocalSettings, Memory, Role};
-use steppe_mem::{Reservation, Waiter};
+use steppe_mem::{LeavingRoom, Reservation, Waiter};
 use steppe_net::{Deadline, Transport, clock};
 
-use self::connection::{Ended, ServerConnection};
+use self::connection::{ConnectionEnd, ServerConnection};
 use self::tasks::StreamTasks;
 use super::Http2;
 use super::endpoint::EndpointParts;
 use super::head::{FIELD_OVERHEAD, PSEUDO_MAX};
 use super::link::Link;
-use super::reading::{Reading, SCARCE_READ_BYTES};
+use super::reading::{ConnectionInput, SCARCE_READ_BYTES};
 use super::windows::Windows;
 use crate::codec::DownstreamCodec;
 use crate::gateway::{Accepted, ListenerSettings};
@@ -110,7 +110,7 @@ async fn serve(accepted: Accepted) {
     let windows = Windows::new(lease.clone(), local.concurrent_streams_max as usize);
     let parts = EndpointParts {
         transport,
-        reading: Reading::new(pending, lease, charge.split(SCARCE_READ_BYTES)),
+        reading: ConnectionInput::new(pending, lease, charge.split(SCARCE_READ_BYTES)),
         link: Rc::new(Link::new(connection, windows, traffic)),
         charge,
         has_tables: false,
@@ -138,13 +138,16 @@ async fn reserve(
     transport: &mut Transport,
     deadline: &Deadline,
     now: Instant,
-) -> Result<Reservation, Ended> {
+) -> Result<Reservation, ConnectionEnd> {
     let lease = &settings.lease;
-    let leaving = lease.account().limit_bytes() / CONNECTIONS_LEAVE;
+    let room = LeavingRoom {
+        bytes: CONNECTION_BYTES,
+        leaving: lease.account().limit_bytes() / CONNECTIONS_LEAVE,
+    };
     let mut waiter = Waiter::default();
     deadline.set(now, settings.timeouts.header);
     poll_fn(|cx| {
-        let charge = lease.poll_reserve_leaving(cx, (CONNECTION_BYTES, leaving), &mut waiter);
+        let charge = lease.poll_reserve_leaving(cx, room, &mut waiter);
         if let Poll::Ready(charge) = charge {
             return Poll::Ready(Ok(charge));
         }

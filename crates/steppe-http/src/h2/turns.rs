@@ -17,10 +17,10 @@ use crate::limits::{CONTENT_PARTS_HANDED_MAX, H2_CONNECTION_SEND_BYTES_MAX};
 
 /// The order among the streams of a connection.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Turns(Rc<State>);
+pub(super) struct Turns(Rc<TurnState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct TurnState {
     /// The peer takes nothing at the moment.
     is_blocked: Cell<bool>,
     /// Bytes handed over since the connection's task looked last.
@@ -30,13 +30,13 @@ struct State {
     /// Times that the task had written all that it was handed.
     written: Cell<u64>,
     /// `None` where it was woken: it keeps its place until it comes.
-    waiting: RefCell<BTreeMap<Place, Option<Waker>>>,
+    waiting: RefCell<BTreeMap<TurnOrder, Option<Waker>>>,
     /// Those that wait for the window of the connection, which holds up no heads.
-    without_window: RefCell<BTreeMap<Place, Waker>>,
+    without_window: RefCell<BTreeMap<TurnOrder, Waker>>,
 }
 
 /// The least goes first: by urgency, then by the turn that it began or had last, then by stream.
-type Place = (u8, u64, u32);
+type TurnOrder = (u8, u64, u32);
 
 /// A stream's.
 #[derive(Debug)]
@@ -47,9 +47,9 @@ pub(super) struct Turn {
     /// When it began, or had its last.
     last: u64,
     /// While it waits.
-    place: Option<Place>,
+    place: Option<TurnOrder>,
     /// While it waits for the window of the connection.
-    place_without_window: Option<Place>,
+    place_without_window: Option<TurnOrder>,
     /// Turns that others had while it waited.
     passed: u64,
 }
@@ -158,7 +158,7 @@ impl Turn {
     }
 
     /// Its place among those that wait.
-    fn next_place(&self) -> Place {
+    fn next_place(&self) -> TurnOrder {
         (self.priority.urgency, self.last, self.stream)
     }
 

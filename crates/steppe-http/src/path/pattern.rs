@@ -173,11 +173,11 @@ impl Parser<'_> {
             ));
         }
         let mut start = 1;
-        for (index, segment) in body.split('/').enumerate() {
+        for segment in body.split('/') {
             let span = start..start + segment.len();
             start = span.end + 1;
             self.text.push('/');
-            self.segment(span, index + 1 == count)?;
+            self.segment(span)?;
         }
         Ok(PathPattern {
             text: self.text,
@@ -185,17 +185,16 @@ impl Parser<'_> {
         })
     }
 
-    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-    fn segment(&mut self, span: Range<usize>, is_last: bool) -> Result<(), PatternError> {
+    fn segment(&mut self, span: Range<usize>) -> Result<(), PatternError> {
         let segment = &self.pattern[span.clone()];
-        if segment.is_empty() && !is_last {
+        if segment.is_empty() && !self.is_last(&span) {
             return Err(error(
                 PatternErrorKind::EmptySegment,
                 span.start - 1..span.end + 1,
             ));
         }
         if segment.contains(['{', '}']) {
-            return self.capture(span, is_last);
+            return self.capture(span);
         }
         let literal = self.literal(span.clone())?;
         if matches!(&*literal, b"." | b"..") {
@@ -206,8 +205,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-    fn capture(&mut self, span: Range<usize>, is_last: bool) -> Result<(), PatternError> {
+    fn capture(&mut self, span: Range<usize>) -> Result<(), PatternError> {
         let segment = &self.pattern[span.clone()];
         let inner = segment
             .strip_prefix('{')
@@ -230,7 +228,7 @@ impl Parser<'_> {
         {
             return Err(error(PatternErrorKind::DuplicateName(name), span));
         }
-        if rest.is_some() && !is_last {
+        if rest.is_some() && !self.is_last(&span) {
             return Err(error(PatternErrorKind::RestNotLast(name), span));
         }
         self.text.push_str(segment);
@@ -239,6 +237,10 @@ impl Parser<'_> {
             None => PatternSegment::Capture(name),
         });
         Ok(())
+    }
+
+    fn is_last(&self, segment: &Range<usize>) -> bool {
+        segment.end == self.pattern.len()
     }
 
     /// Decodes a literal segment, and appends its normal form to the text.

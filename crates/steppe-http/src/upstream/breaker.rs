@@ -86,12 +86,12 @@ impl Breaker {
         let at = usize::try_from(tick % SLOTS as u64).expect("below the number of slots");
         let failed = u64::from(outcome == RequestOutcome::Failure);
         let _ = self.slots[at].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-            let word = if Slot::of(word).tick == tick {
+            let word = if WindowSlot::of(word).tick == tick {
                 word
             } else {
                 tick << (2 * COUNT_BITS)
             };
-            let is_full = Slot::of(word).requests == COUNT_MAX;
+            let is_full = WindowSlot::of(word).requests == COUNT_MAX;
             Some(if is_full {
                 word
             } else {
@@ -123,7 +123,7 @@ impl Breaker {
         let words = self
             .slots
             .iter()
-            .map(|slot| Slot::of(slot.load(Ordering::Relaxed)));
+            .map(|slot| WindowSlot::of(slot.load(Ordering::Relaxed)));
         let recent = words.filter(|slot| slot.tick + SLOTS as u64 > tick && slot.tick <= tick);
         let (requests, failed) = recent.fold((0, 0), |(requests, failed), slot| {
             (requests + slot.requests, failed + slot.failed)
@@ -222,13 +222,13 @@ pub(super) enum RequestOutcome {
 }
 
 /// A word of [`Breaker::slots`].
-struct Slot {
+struct WindowSlot {
     tick: u64,
     requests: u64,
     failed: u64,
 }
 
-impl Slot {
+impl WindowSlot {
     fn of(word: u64) -> Self {
         Self {
             tick: word >> (2 * COUNT_BITS),

@@ -45,12 +45,12 @@ struct CallRecord {
     sent_at: Instant,
     /// When the client began to wait: for a hedge, when the first server was asked.
     awaited_since: Instant,
-    answer: Answer,
+    answer: ServerAnswer,
 }
 
 /// A server's answer, as far as it says something about the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum ServerAnswer {
     /// No final head yet.
     Awaited,
     /// A final head that is no failure.
@@ -145,7 +145,7 @@ impl Call {
             pool,
             sent_at: now,
             awaited_since: now,
-            answer: Answer::Awaited,
+            answer: ServerAnswer::Awaited,
         };
         Self { stream, record }
     }
@@ -243,10 +243,10 @@ impl Answering<'_> {
         let (pool, upstream) = (&record.pool, record.pool.upstream());
         let elapsed = now.saturating_duration_since(record.sent_at);
         if let Some(failure) = Failure::status(status) {
-            record.answer = Answer::Bad(failure);
+            record.answer = ServerAnswer::Bad(failure);
             return upstream.failed(server, failure, elapsed);
         }
-        record.answer = Answer::Good;
+        record.answer = ServerAnswer::Good;
         server.note_latency(elapsed, now);
         upstream.answered_in(now.saturating_duration_since(record.awaited_since), now);
         pool.succeeded(selection, now);
@@ -263,7 +263,7 @@ impl CallRecord {
     ) -> Option<Failure> {
         let elapsed = now.saturating_duration_since(self.sent_at);
         match (outcome, self.answer) {
-            (_, Answer::Bad(failure)) => Some(failure),
+            (_, ServerAnswer::Bad(failure)) => Some(failure),
             (Outcome::TurnedDown, _) => None,
             (Outcome::Complete, _) => {
                 server.succeeded();
@@ -289,7 +289,7 @@ impl CallRecord {
 
 impl Fault<'_> {
     /// The table of blame. A client that is slow or leaves says nothing of the server.
-    fn blame(&self, answer: Answer) -> Option<Failure> {
+    fn blame(&self, answer: ServerAnswer) -> Option<Failure> {
         let Self { error, .. } = self;
         match error.reason {
             _ if error.origin == Origin::Internal => None,
@@ -300,7 +300,7 @@ impl Fault<'_> {
                 Some(Failure::Timeout)
             }
             // Once the response has begun, the client may be what took so long.
-            CloseReason::TotalTimeout if self.is_timely && answer == Answer::Awaited => {
+            CloseReason::TotalTimeout if self.is_timely && answer == ServerAnswer::Awaited => {
                 Some(Failure::Timeout)
             }
             _ => None,

@@ -31,7 +31,7 @@ pub(super) struct IdleChannels {
     /// Servers whose shared connections have free streams enough for so many more requests.
     spare: RefCell<Vec<Spare>>,
     /// Notified when something came on one of them.
-    moved: Arc<Moved>,
+    moved: Arc<WatchWaker>,
     waker: Waker,
 }
 
@@ -64,9 +64,9 @@ struct Spare {
 /// Wakes the task that watches the connections: one waker for all, so that to watch one more
 /// allocates nothing.
 #[derive(Debug, Default)]
-struct Moved(Notify);
+struct WatchWaker(Notify);
 
-impl Wake for Moved {
+impl Wake for WatchWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -79,7 +79,7 @@ impl Wake for Moved {
 impl IdleChannels {
     /// None yet, and a task that watches them. Must be called on a worker.
     pub(super) fn new() -> Rc<Self> {
-        let moved = Arc::new(Moved::default());
+        let moved = Arc::new(WatchWaker::default());
         let idle = Rc::new(Self {
             kept: RefCell::default(),
             last: Cell::new(0),
@@ -222,7 +222,7 @@ impl Drop for IdleChannels {
     }
 }
 
-async fn watch(idle: Weak<IdleChannels>, moved: Arc<Moved>) {
+async fn watch(idle: Weak<IdleChannels>, moved: Arc<WatchWaker>) {
     loop {
         moved.0.notified().await;
         let Some(idle) = idle.upgrade() else {

@@ -60,7 +60,12 @@ impl Upstreams {
 
 impl Collector for UpstreamsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let rows: Vec<_> = self.0.current().iter().map(|each| Row::of(each)).collect();
+        let rows: Vec<_> = self
+            .0
+            .current()
+            .iter()
+            .map(|each| UpstreamRow::of(each))
+            .collect();
         let servers = |count: fn(&TargetState) -> u64| {
             let servers = rows
                 .iter()
@@ -118,7 +123,7 @@ impl Collector for UpstreamsCollector {
 }
 
 /// The values of one upstream.
-struct Row {
+struct UpstreamRow {
     name: String,
     /// By server as configured; a server that is listed twice has one row.
     servers: Vec<(String, Vec<Arc<TargetState>>)>,
@@ -130,7 +135,7 @@ struct Row {
     is_probed: bool,
 }
 
-impl Row {
+impl UpstreamRow {
     fn of(upstream: &UpstreamState) -> Self {
         let mut servers: Vec<(String, Vec<_>)> = Vec::new();
         for server in &upstream.settings().servers {

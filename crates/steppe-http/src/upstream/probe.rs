@@ -131,9 +131,9 @@ async fn probe(probed: Rc<Probed>, target: Target) {
             (0, bad.saturating_add(1))
         };
         if good >= health.healthy_after {
-            upstream.probed(&target.state, false);
+            upstream.note_healthy(&target.state);
         } else if bad >= health.unhealthy_after {
-            upstream.probed(&target.state, true);
+            upstream.note_unhealthy(&target.state);
         }
         sleep(health.interval * percent(&random, 90) / 100).await;
     }

@@ -41,7 +41,7 @@ pub struct UpstreamState {
     targets: Mutex<Vec<Target>>,
     /// Incremented when the candidates change.
     version: AtomicU64,
-    kept: Arc<Kept>,
+    kept: Arc<SurvivingState>,
 }
 
 /// The addresses of an upstream's servers, and TLS toward them.
@@ -55,7 +55,7 @@ pub struct Way {
 
 /// State that survives a reload.
 #[derive(Debug, Default)]
-struct Kept {
+struct SurvivingState {
     breaker: Arc<Breaker>,
     retries: RetryBudget,
     hedges: RetryBudget,
@@ -115,16 +115,20 @@ impl Upstreams {
         current.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Drains a server of upstream `name`, or ends that. `server` is the server as configured, or
-    /// one of its addresses with the port. `None`: no such server.
-    #[expect(
-        clippy::fn_params_excessive_bools,
-        reason = "a setter: the argument is the state"
-    )]
-    pub fn set_drained(&self, name: &str, server: &str, is_drained: bool) -> Option<()> {
-        let current = self.current();
-        let upstream = current.iter().find(|upstream| upstream.name == name)?;
-        upstream.set_drained(server, is_drained)
+    /// Drains a server of upstream `name`. `server` is the server as configured, or one of its
+    /// addresses with the port. `None`: no such server.
+    pub fn drain(&self, name: &str, server: &str) -> Option<()> {
+        self.named(name)?.drain(server)
+    }
+
+    /// Ends what [`Upstreams::drain`] began.
+    pub fn undrain(&self, name: &str, server: &str) -> Option<()> {
+        self.named(name)?.undrain(server)
+    }
+
+    fn named(&self, name: &str) -> Option<Arc<UpstreamState>> {
+        let mut current = self.current().into_iter();
+        current.find(|upstream| upstream.name == name)
     }
 }
 
@@ -148,7 +152,7 @@ impl UpstreamState {
         if state.settings.health.is_none() {
             // Without probes nothing would ever mark it healthy again.
             for target in state.targets() {
-                state.probed(&target.state, false);
+                state.note_healthy(&target.state);
             }
         }
         state
@@ -446,26 +450,28 @@ impl UpstreamState {
         targets.len() > 1 && ejected.count() < most.max(1)
     }
 
-    /// Applies the verdict of the probes.
+    /// Takes a server whose probes fail out of service.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "its condition changes from then on"
+    )]
+    pub(super) fn note_unhealthy(&self, state: &TargetState) {
+        if state.set_unhealthy(clock::now()) {
+            self.changed();
+            self.log_change(state, "server is unhealthy");
+        }
+    }
+
+    /// Brings a server back whose probes pass.
     #[expect(
         clippy::disallowed_methods,
         reason = "a server comes back from then on"
     )]
-    #[expect(
-        clippy::fn_params_excessive_bools,
-        reason = "a setter: the argument is the state"
-    )]
-    pub(super) fn probed(&self, state: &TargetState, is_unhealthy: bool) {
-        if !state.set_unhealthy(is_unhealthy, clock::now()) {
-            return;
+    pub(super) fn note_healthy(&self, state: &TargetState) {
+        if state.set_healthy(clock::now()) {
+            self.changed();
+            self.log_change(state, "server is healthy again");
         }
-        self.changed();
-        let what = if is_unhealthy {
-            "server is unhealthy"
-        } else {
-            "server is healthy again"
-        };
-        self.log_change(state, what);
     }
 
     fn log_change(&self, state: &TargetState, what: &str) {
@@ -474,21 +480,26 @@ impl UpstreamState {
             last_probe = last, "{what}");
     }
 
+    fn drain(&self, server: &str) -> Option<()> {
+        self.change(server, TargetState::drain)
+    }
+
+    fn undrain(&self, server: &str) -> Option<()> {
+        self.change(server, TargetState::undrain)
+    }
+
+    /// Changes the condition of each target of a server. `None`: no such server.
     #[expect(
         clippy::disallowed_methods,
         reason = "a server comes back from then on"
     )]
-    #[expect(
-        clippy::fn_params_excessive_bools,
-        reason = "a setter: the argument is the state"
-    )]
-    fn set_drained(&self, server: &str, is_drained: bool) -> Option<()> {
+    fn change(&self, server: &str, change: fn(&TargetState, Instant) -> bool) -> Option<()> {
         let now = clock::now();
         let mut found = None;
         for target in &*self.lock() {
             let address = self.address_of(target);
             if target.state.server.to_string() == server || address == server {
-                target.state.set_drained(is_drained, now);
+                change(&target.state, now);
                 found = Some(());
             }
         }
@@ -594,14 +605,12 @@ mod tests {
     fn where_none_is_well_all_are_asked_but_those_out_of_service() {
         let upstream = replaced(&Upstreams::default(), &upstream("a", &[1, 2, 3]));
         for target in upstream.targets() {
-            upstream.probed(&target.state, true);
+            upstream.note_unhealthy(&target.state);
         }
         assert_eq!(upstream.candidates(Instant::now()).0.len(), 3);
-        upstream
-            .set_drained("127.0.0.1:2", true)
-            .expect("it is there");
+        upstream.drain("127.0.0.1:2").expect("it is there");
         assert_eq!(upstream.candidates(Instant::now()).0.len(), 2);
-        assert!(upstream.set_drained("127.0.0.1:9", true).is_none());
+        assert!(upstream.drain("127.0.0.1:9").is_none());
     }
 
     #[test]
@@ -613,8 +622,8 @@ mod tests {
         }
         let upstream = replaced(&Upstreams::default(), &config);
         let state = upstream.targets()[0].state.clone();
-        upstream.probed(&state, true);
-        upstream.probed(&state, false);
+        upstream.note_unhealthy(&state);
+        upstream.note_healthy(&state);
         let now = Instant::now();
         let weight = |seconds| {
             let later = now + Duration::from_secs(seconds);
@@ -631,7 +640,7 @@ mod tests {
     fn servers_that_stay_keep_their_state_in_a_new_configuration() {
         let all = Upstreams::default();
         let old = replaced(&all, &upstream("a", &[1, 2, 3]));
-        old.set_drained("127.0.0.1:2", true).expect("it is there");
+        old.drain("127.0.0.1:2").expect("it is there");
         let new = replaced(&all, &upstream("a", &[4, 2]));
         assert_eq!(conditions(&new), [Healthy, Draining]);
         assert!(Arc::ptr_eq(

@@ -22,12 +22,12 @@ pub struct PooledStream {
     pub(super) server: usize,
     /// The pool has it too where the connection is shared.
     pub(super) open: Rc<Open>,
-    pub(super) in_flight: InFlight,
+    pub(super) in_flight: ExchangeInFlight,
 }
 
 /// Counts an exchange at its server.
 #[derive(Debug)]
-pub(super) struct InFlight(Arc<TargetState>);
+pub(super) struct ExchangeInFlight(Arc<TargetState>);
 
 /// Counts a request that waits for a connection.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl PooledStream {
         state.begin();
         Self {
             stream,
-            in_flight: InFlight(Arc::clone(&state)),
+            in_flight: ExchangeInFlight(Arc::clone(&state)),
             state,
             server,
             open,
@@ -88,7 +88,7 @@ impl PooledStream {
     }
 }
 
-impl Drop for InFlight {
+impl Drop for ExchangeInFlight {
     fn drop(&mut self) {
         self.0.end();
     }

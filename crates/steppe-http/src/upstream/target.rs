@@ -381,31 +381,40 @@ impl TargetState {
         self.changed_at.store(now, Ordering::Relaxed);
     }
 
-    /// Sets whether it is drained; returns whether that changed.
-    #[expect(
-        clippy::fn_params_excessive_bools,
-        reason = "a setter: the argument is the state"
-    )]
-    pub(super) fn set_drained(&self, is_drained: bool, now: Instant) -> bool {
-        Self::set(&self.is_drained, is_drained, self, now)
+    /// Takes it out of service; returns false where it was drained before.
+    pub(super) fn drain(&self, now: Instant) -> bool {
+        self.leave(&self.is_drained, now)
     }
 
-    /// Sets whether its probes fail; returns whether that changed.
-    #[expect(
-        clippy::fn_params_excessive_bools,
-        reason = "a setter: the argument is the state"
-    )]
-    pub(super) fn set_unhealthy(&self, is_unhealthy: bool, now: Instant) -> bool {
-        Self::set(&self.is_unhealthy, is_unhealthy, self, now)
+    /// Brings it back into service; returns false where it was not drained.
+    pub(super) fn undrain(&self, now: Instant) -> bool {
+        self.return_from(&self.is_drained, now)
     }
 
-    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-    fn set(flag: &AtomicBool, value: bool, target: &Self, now: Instant) -> bool {
-        let is_changed = flag.swap(value, Ordering::Relaxed) != value;
-        if is_changed && value {
-            target.changed_at.store(millis(now), Ordering::Relaxed);
-        } else if is_changed {
-            target.came_back(now);
+    /// Its probes fail; returns false where they did before.
+    pub(super) fn set_unhealthy(&self, now: Instant) -> bool {
+        self.leave(&self.is_unhealthy, now)
+    }
+
+    /// Its probes pass; returns false where they did before.
+    pub(super) fn set_healthy(&self, now: Instant) -> bool {
+        self.return_from(&self.is_unhealthy, now)
+    }
+
+    /// Sets `flag`, one of its own; returns false where it was set.
+    fn leave(&self, flag: &AtomicBool, now: Instant) -> bool {
+        let is_changed = !flag.swap(true, Ordering::Relaxed);
+        if is_changed {
+            self.changed_at.store(millis(now), Ordering::Relaxed);
+        }
+        is_changed
+    }
+
+    /// Clears `flag`, one of its own; returns false where it was not set.
+    fn return_from(&self, flag: &AtomicBool, now: Instant) -> bool {
+        let is_changed = flag.swap(false, Ordering::Relaxed);
+        if is_changed {
+            self.came_back(now);
         }
         is_changed
     }
@@ -604,9 +613,9 @@ pub(super) mod tests {
         let now = Instant::now();
         target.eject(Duration::from_secs(9), now);
         assert_eq!(target.condition(), Condition::Ejected);
-        assert!(target.set_drained(true, now) && !target.set_drained(true, now));
+        assert!(target.drain(now) && !target.drain(now));
         assert_eq!(target.condition(), Condition::Draining);
-        assert!(target.set_drained(false, now));
+        assert!(target.undrain(now));
         assert_eq!(target.condition(), Condition::Ejected);
     }
 }

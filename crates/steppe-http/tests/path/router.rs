@@ -401,12 +401,21 @@ fn rank(index: usize, route: &Route, host: &str, path: &str) -> Option<Rank> {
     is_match.then(|| (kind, length, kinds.collect(), Reverse(predicates), index))
 }
 
-fn oracle(
-    routes: &[Route],
-    (host, path, method): (&str, &str, &str),
-    query: &[(&str, &str)],
-    fields: &Fields<'_>,
-) -> Result<usize, NoRoute> {
+/// A request as the oracle reads it.
+struct Sent<'a> {
+    host: &'a str,
+    path: &'a str,
+    query: &'a [(&'a str, &'a str)],
+    fields: &'a Fields<'a>,
+}
+
+fn oracle(routes: &[Route], method: &str, request: &Sent<'_>) -> Result<usize, NoRoute> {
+    let Sent {
+        host,
+        path,
+        query,
+        fields,
+    } = *request;
     let mut ranked: Vec<_> = routes
         .iter()
         .enumerate()
@@ -508,7 +517,8 @@ proptest! {
             routes: ListenerRoutes::Shared,
         };
         let router = Router::new(&routes, &[]);
-        let expected = |method| oracle(&routes, (host, &path, method), &pairs, &fields);
+        let sent = Sent { host, path: &path, query: &pairs, fields: &fields };
+        let expected = |method| oracle(&routes, method, &sent);
         prop_assert_eq!(router.route(&request), expected(method));
         let allowed: Vec<_> = router.allowed_methods(request).collect();
         let named = |method: &&str| routes.iter().any(|r| r.methods.iter().any(|m| m == method));

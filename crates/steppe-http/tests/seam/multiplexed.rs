@@ -429,7 +429,12 @@ async fn serve(accepted: Accepted) {
         connection.borrow_mut().add_stream(id);
         let handle = Handle::new(&connection, id);
         let client = Rc::clone(&client);
-        tokio::task::spawn_local(serve_stream(handle, client, (tokens, has_content)));
+        let length = match has_content {
+            true => ContentLength::Unknown,
+            false => ContentLength::Empty,
+        };
+        let head = request_head(&tokens, length, &handle.lease);
+        tokio::task::spawn_local(serve_stream(handle, client, head));
     }
 }
 
@@ -437,13 +442,12 @@ async fn serve(accepted: Accepted) {
 async fn serve_stream(
     handle: Handle,
     client: Rc<ClientContext>,
-    (tokens, has_content): (Vec<Vec<u8>>, bool),
+    head: Result<RequestHead, GatewayError>,
 ) {
     let began_at = Instant::now();
-    let lease = handle.lease.clone();
     let mut stream = ServerStream { handle };
     let deadline = client.add_deadline();
-    match request_head(&tokens, has_content, &lease) {
+    match head {
         Ok(head) => {
             let request = Request { head, began_at };
             gateway::run(&client, &deadline, &mut stream, request).await;
@@ -459,19 +463,16 @@ async fn serve_stream(
     }
 }
 
-#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn request_head(
     tokens: &[Vec<u8>],
-    has_content: bool,
+    length: ContentLength,
     lease: &Lease,
 ) -> Result<RequestHead, GatewayError> {
     let [method, host, target, fields @ ..] = tokens else {
         return Err(GatewayError::bad_request());
     };
     let mut head = RequestHead::new(method, host, target, lease)?;
-    if has_content {
-        head.length = ContentLength::Unknown;
-    }
+    head.length = length;
     head.takes_trailers = true;
     for token in fields {
         let (name, value) = field(token).map_err(|_| GatewayError::bad_request())?;

@@ -83,7 +83,7 @@ impl InProcess {
         let context = GatewayContext {
             budget,
             names: &names,
-            metrics: HttpMetrics::new(Labels::of(&config), 1),
+            metrics: HttpMetrics::new(Labels::from(&config), 1),
             observers: Observers { access, tracer },
             codecs: codecs.upstream,
             guests,

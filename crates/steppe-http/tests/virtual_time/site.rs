@@ -176,7 +176,7 @@ impl Site {
         let context = GatewayContext {
             budget: &budget,
             names: &names,
-            metrics: HttpMetrics::new(Labels::of(&config), 1),
+            metrics: HttpMetrics::new(Labels::from(&config), 1),
             observers: Observers::default(),
             codecs: codecs.upstream,
             guests: Guests::default(),

@@ -51,8 +51,8 @@ impl ForcedCharge {
         if is_debt != self.is_debt_known {
             self.is_debt_known = is_debt;
             match is_debt {
-                true => self.account.waiting_tasks().begin_debt(),
-                false => self.account.waiting_tasks().end_debt(),
+                true => self.account.0.waiting.begin_debt(),
+                false => self.account.0.waiting.end_debt(),
             }
         }
         if is_debt {
@@ -65,7 +65,7 @@ impl Drop for ForcedCharge {
     fn drop(&mut self) {
         self.set(0);
         if self.is_debt_known {
-            self.account.waiting_tasks().end_debt();
+            self.account.0.waiting.end_debt();
         }
     }
 }

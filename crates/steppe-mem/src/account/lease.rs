@@ -1,20 +1,19 @@
 //! A worker's lease of an account, and the reservations made from it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use super::Account;
+use super::{Account, LeaseSlot, Purpose, Waiter};
 use crate::alloc::signed;
 use crate::clients::{Holder, count_reserved, current, has_share_for, may_admit, poll_may_reserve};
-use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
-use crate::waiters::{BytesWanted, TreeWaiters, Waiter};
+use crate::waiters::{BytesWanted, TreeWaiters};
 
 /// A worker's own share of an account, from which it reserves. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Lease {
     slot: Arc<LeaseSlot>,
-    /// The holder that reservations count for, in any scope; `None`: by the purpose of the slot.
+    /// For whom it reserves, wherever that is; `None`: as its slot has it.
     holder: Option<Arc<Holder>>,
 }
 
@@ -25,6 +24,15 @@ pub struct Reservation {
     bytes: usize,
 }
 
+/// Bytes to reserve while about so many more are free.
+#[derive(Debug, Clone, Copy)]
+pub struct LeavingRoom {
+    /// Bytes to reserve.
+    pub bytes: usize,
+    /// Bytes that must be free beyond them.
+    pub leaving: u64,
+}
+
 /// The budget has no room for this many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("over budget: no room for {bytes} bytes")]
@@ -33,32 +41,27 @@ pub struct OverBudget {
     pub bytes: u64,
 }
 
-/// The state of a lease. Aligned so that no two workers write the same pair of cache lines.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct LeaseSlot {
-    /// Bytes drawn and not reserved.
-    pub(super) free_bytes: AtomicU64,
-    account: Account,
-    root: Account,
-    waiting: Arc<TreeWaiters>,
-    purpose: Purpose,
-}
+impl Account {
+    /// A share of this account for one worker.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        Lease::new(self, Purpose::Node)
+    }
 
-/// The party that a lease's reservations count for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// The node: reservations count for no client.
-    Node,
-    /// The client in whose scope the lease is used.
-    Client,
+    /// A share of this account for one worker, of which each reservation counts for the client in whose
+    /// [scope](crate::Holder::run) it is made and given back.
+    #[must_use]
+    pub fn client_lease(&self) -> Lease {
+        Lease::new(self, Purpose::Client)
+    }
 }
 
 impl Lease {
     /// Reserves `bytes`.
     ///
     /// # Errors
-    /// [`OverBudget`] if the account, or one above it, has no room; it is counted as a refusal.
+    /// [`OverBudget`] where the account, or one above it, has no room; it is
+    /// counted as a refusal.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         self.reserve(bytes).ok_or_else(|| {
             self.slot.account.ancestry().for_each(|node| {
@@ -70,10 +73,10 @@ impl Lease {
         })
     }
 
-    /// [`Lease::try_reserve`] for new work of a client, such as a connection.
+    /// [`Lease::try_reserve`] for what a client begins, such as a connection.
     ///
     /// # Errors
-    /// [`OverBudget`] also if the client holds three quarters of its share.
+    /// [`OverBudget`], too, where the client holds three quarters of its share.
     pub fn try_admit(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         if !self.may_admit(bytes as u64) {
             return Err(OverBudget {
@@ -83,7 +86,7 @@ impl Lease {
         self.try_reserve(bytes)
     }
 
-    /// True while the client in scope has `bytes` of its share left for new work.
+    /// True while the client for which it would be has `bytes` of its share left to begin something with.
     #[must_use]
     pub fn has_share_for(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
@@ -94,7 +97,7 @@ impl Lease {
         }
     }
 
-    /// Reserves `bytes` if there is room for them.
+    /// Reserves `bytes` where there is room for them.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
         self.slot
             .take(bytes as u64)
@@ -103,11 +106,12 @@ impl Lease {
 
     /// Reserves `bytes`, or queues the task, which is woken once they are drawn for it.
     ///
-    /// `waiter` is its place in the queue: the task passes the same one at every poll, and drops it when it no longer
-    /// waits. A poll in between costs one lock; one with other bytes than before keeps the place's age.
+    /// `waiter` is its place in the queue: the task passes the same at every poll, and
+    /// drops it when it no longer waits. A poll in between costs one lock; one with other
+    /// bytes than before keeps the place's age.
     ///
     /// # Cancel safety
-    /// A task that stops polling and drops its `waiter` loses no bytes, neither its own nor other tasks'.
+    /// A task that stops polling and drops its `waiter` loses nothing, for itself or others.
     pub fn poll_reserve(
         &self,
         cx: &mut Context<'_>,
@@ -127,21 +131,21 @@ impl Lease {
         if !waiter.has_place() {
             self.account().make_room(wanted.bytes);
         }
-        ready!(waiter.poll(self, wanted, cx.waker()));
+        ready!(waiter.poll(&self.slot, wanted, cx.waker()));
         Poll::Ready(Reservation::new(self, bytes))
     }
 
-    /// [`Lease::poll_reserve`] for a task of low priority: `bytes` are reserved only while about `leaving` more are
-    /// free.
+    /// [`Lease::poll_reserve`] for what may wait until others need less.
     ///
     /// # Cancel safety
     /// As [`Lease::poll_reserve`].
     pub fn poll_reserve_leaving(
         &self,
         cx: &mut Context<'_>,
-        (bytes, leaving): (usize, u64),
+        room: LeavingRoom,
         waiter: &mut Waiter,
     ) -> Poll<Reservation> {
+        let LeavingRoom { bytes, leaving } = room;
         let wanted = BytesWanted {
             bytes: bytes as u64,
             leaving,
@@ -157,7 +161,7 @@ impl Lease {
         {
             return Poll::Ready(Reservation::new(self, bytes));
         }
-        ready!(waiter.poll(self, wanted, cx.waker()));
+        ready!(waiter.poll(&self.slot, wanted, cx.waker()));
         Poll::Ready(Reservation::new(self, bytes))
     }
 
@@ -173,8 +177,8 @@ impl Lease {
         &self.slot.account
     }
 
-    /// The same lease for the memory of `holder`: each reservation counts for its client in whichever scope it is made
-    /// and given back. For memory that is passed from task to task.
+    /// The same lease for what `holder` takes: each reservation counts for its client wherever it is made and
+    /// given back. For memory that is passed from task to task.
     #[must_use]
     pub fn of_holder(&self, holder: &Arc<Holder>) -> Self {
         Self {
@@ -183,11 +187,12 @@ impl Lease {
         }
     }
 
-    pub(super) fn new(slot: Arc<LeaseSlot>) -> Self {
+    fn new(account: &Account, purpose: Purpose) -> Self {
+        let slot = account.add_slot(purpose);
         Self { slot, holder: None }
     }
 
-    /// True if the client in scope may start new work of `bytes`.
+    /// True when the client that it would be for may begin something with `bytes`.
     fn may_admit(&self, bytes: u64) -> bool {
         if self.slot.root.is_half_free() {
             return true;
@@ -198,7 +203,7 @@ impl Lease {
         }
     }
 
-    /// Ready if the client in scope may hold `bytes` more.
+    /// Ready when the client that it would be for may hold `bytes` more.
     fn poll_share(&self, cx: &Context<'_>, bytes: u64, waiter: &mut Waiter) -> Poll<()> {
         let is_free = self.holder.is_none() && self.slot.purpose == Purpose::Node;
         if is_free || self.slot.root.is_half_free() {
@@ -216,7 +221,7 @@ impl Lease {
         }
     }
 
-    /// Counts reserved (or, negative, returned) bytes for a client.
+    /// Notes for a client what was reserved, or given back.
     fn count(&self, bytes: i64) {
         match &self.holder {
             Some(holder) => holder.charge(bytes),
@@ -225,111 +230,25 @@ impl Lease {
         }
     }
 
-    pub(crate) fn waiting(&self) -> &TreeWaiters {
-        &self.slot.waiting
+    /// All waiting tasks of the tree.
+    pub(crate) fn waiting(&self) -> &TreeWaiters<Account> {
+        self.slot.waiting()
     }
 
-    pub(crate) fn slot(&self) -> &Arc<LeaseSlot> {
-        &self.slot
-    }
-
-    /// True if both are clones of the same lease.
+    /// True when both are clones of the same lease.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.slot, &other.slot)
     }
 }
 
-impl LeaseSlot {
-    pub(crate) fn account(&self) -> &Account {
-        &self.account
-    }
-
-    pub(crate) fn waiting(&self) -> &TreeWaiters {
-        &self.waiting
-    }
-
-    pub(super) fn new(account: Account, root: Account, purpose: Purpose) -> Self {
-        Self {
-            free_bytes: AtomicU64::new(0),
-            waiting: Arc::clone(&account.0.waiting),
-            account,
-            root,
-            purpose,
-        }
-    }
-
-    /// Takes `bytes` out of the free ones, or draws them.
-    fn take(&self, bytes: u64) -> bool {
-        self.take_cached(bytes) || self.account.draw_after_reclaim(bytes)
-    }
-
-    /// Takes `bytes` out of the free ones, or draws a chunk for them if no task waits.
-    fn take_cached(&self, bytes: u64) -> bool {
-        if self.take_free(bytes) {
-            return true;
-        }
-        let chunk = bytes.max(DRAW_BYTES);
-        if self.waiting.is_any() || self.account.draw(chunk).is_err() {
-            return false;
-        }
-        self.keep(chunk - bytes);
-        true
-    }
-
-    fn take_free(&self, bytes: u64) -> bool {
-        self.free_bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |free| {
-                free.checked_sub(bytes)
-            })
-            .is_ok()
-    }
-
-    fn give_back(&self, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        if self.keep(bytes) > LEASE_FREE_BYTES_MAX {
-            let free = self.free_bytes.swap(0, Ordering::SeqCst);
-            let kept = free.min(DRAW_BYTES);
-            self.account.give_back(free - kept);
-            self.keep(kept);
-        }
-    }
-
-    /// Keeps `bytes` free, unless a task waits. Returns the free bytes.
-    fn keep(&self, bytes: u64) -> u64 {
-        let free = self.free_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
-        // In this order: a task that starts to wait is counted before it looks here.
-        if self.waiting.is_any() {
-            self.flush();
-            return 0;
-        }
-        free
-    }
-
-    /// Gives back all free bytes.
-    pub(super) fn flush(&self) {
-        if self.free_bytes.load(Ordering::SeqCst) > 0 {
-            self.account
-                .give_back(self.free_bytes.swap(0, Ordering::SeqCst));
-        }
-    }
-}
-
-impl Drop for LeaseSlot {
-    fn drop(&mut self) {
-        self.account.give_back(*self.free_bytes.get_mut());
-    }
-}
-
 impl Reservation {
-    /// A reservation of bytes that are drawn.
+    /// For bytes that are drawn.
     fn new(lease: &Lease, bytes: usize) -> Self {
         lease.count(signed(bytes));
         Self::counted(lease, bytes)
     }
 
-    /// A reservation of bytes that are counted already.
+    /// For bytes that are counted already.
     fn counted(lease: &Lease, bytes: usize) -> Self {
         Self {
             lease: lease.clone(),
@@ -349,8 +268,8 @@ impl Reservation {
         &self.lease
     }
 
-    /// Counts the reservation from now on for the client in whose scope this is called, in whichever scope it is given
-    /// back: for memory that another task frees.
+    /// From now on it counts for the client in whose scope this is called, wherever it is given back: for memory that
+    /// another task frees.
     pub fn bind(&mut self) {
         let lease = &mut self.lease;
         if lease.holder.is_none() && lease.slot.purpose == Purpose::Client {
@@ -361,7 +280,7 @@ impl Reservation {
     /// Reserves `bytes` more.
     ///
     /// # Errors
-    /// [`OverBudget`]; the present bytes stay reserved.
+    /// [`OverBudget`]; what was held is kept.
     pub fn try_grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
         let lease = &self.lease;
         if !lease.slot.take(bytes as u64) {
@@ -377,7 +296,7 @@ impl Reservation {
     /// Gives `bytes` back.
     ///
     /// # Panics
-    /// If fewer bytes are held.
+    /// Where fewer bytes are held.
     pub fn shrink(&mut self, bytes: usize) {
         assert!(
             bytes <= self.bytes,
@@ -392,7 +311,7 @@ impl Reservation {
     /// Takes `bytes` off as a reservation of their own.
     ///
     /// # Panics
-    /// If fewer bytes are held.
+    /// Where fewer bytes are held.
     #[must_use]
     pub fn split(&mut self, bytes: usize) -> Self {
         assert!(
@@ -404,7 +323,7 @@ impl Reservation {
         Self::counted(&self.lease, bytes)
     }
 
-    /// Adds the reservation to `all`, which is of the same lease.
+    /// Adds it to `all`, which is of the same lease.
     ///
     /// # Panics
     /// As [`Reservation::join`].
@@ -415,10 +334,10 @@ impl Reservation {
         }
     }
 
-    /// Takes over the bytes of `other`.
+    /// Takes over what `other` holds.
     ///
     /// # Panics
-    /// If `other` is of another lease.
+    /// Where it is of another lease.
     pub fn join(&mut self, mut other: Self) {
         assert!(self.lease.is(&other.lease), "joining another lease");
         self.bytes += std::mem::take(&mut other.bytes);

@@ -1,4 +1,4 @@
-//! The clients that hold most, for status pages.
+//! The clients that hold most, for people.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,27 +8,27 @@ use super::Clients;
 /// A client's memory by one protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientReport {
-    /// The client's address, or the first one of its IPv6 network; `None`: local processes.
+    /// The first address of its network where that is IPv6; `None`: local processes.
     pub client: Option<IpAddr>,
     /// The protocol of its connections.
     pub kind: &'static str,
     /// The client's connections, and the clients for which they are a proxy.
     pub connections: usize,
-    /// Bytes reserved for the client.
+    /// Reserved for it.
     pub charged_bytes: u64,
-    /// Bytes reserved or bytes allocated, whichever are more, summed over connections.
+    /// Summed over connections: bytes reserved or bytes allocated, whichever are more.
     pub held_bytes: u64,
 }
 
-impl Clients {
-    /// The `count` clients that hold most, most first.
+impl ClientReport {
+    /// The `count` of `clients` that hold most, most first.
     #[must_use]
-    pub fn top(&self, count: usize) -> Vec<ClientReport> {
-        let mut clients: HashMap<_, ClientReport> = HashMap::new();
-        let entries = self.entries();
+    pub fn top(clients: &Clients, count: usize) -> Vec<Self> {
+        let entries = clients.entries();
+        let mut clients: HashMap<_, Self> = HashMap::new();
         for (_, holder) in &entries.holders {
             let (client, kind) = (holder.client().address, holder.kind());
-            let report = clients.entry((client, kind)).or_insert(ClientReport {
+            let report = clients.entry((client, kind)).or_insert(Self {
                 client,
                 kind,
                 connections: 0,

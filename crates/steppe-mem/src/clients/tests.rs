@@ -66,7 +66,7 @@ fn scopes_count_what_others_within_them_do_not() {
         let within = inner.holder().within(|| take(2));
         (before, within, take(4))
     });
-    let top = world.clients.top(2);
+    let top = ClientReport::top(&world.clients, 2);
     let charged: Vec<_> = top.iter().map(|client| client.charged_bytes).collect();
     assert_eq!(charged, [5 * MIB as u64, 2 * MIB as u64]);
     let (before, within, after) = held;
@@ -74,7 +74,7 @@ fn scopes_count_what_others_within_them_do_not() {
         inner.holder().within(|| drop(within));
         drop((before, after));
     });
-    let top = world.clients.top(2);
+    let top = ClientReport::top(&world.clients, 2);
     assert!(
         top.iter().all(|client| client.charged_bytes == 0),
         "{top:?}"
@@ -166,7 +166,7 @@ fn addresses_of_one_network_are_one_client() {
     let _held = world.reserve(&first, 12 * MIB).expect("within the share");
     assert!(world.reserve(&second, MIB).is_none());
     assert!(world.reserve(&mapped, 5 * MIB).is_some());
-    let top = world.clients.top(1);
+    let top = ClientReport::top(&world.clients, 1);
     assert_eq!(
         top[0].client,
         Some("2001:db8::".parse().expect("an address"))
@@ -378,7 +378,7 @@ fn the_table_ends_empty() {
     let holdings: Vec<_> = (0..3).map(|_| world.open("192.0.2.1")).collect();
     let held = world.reserve(&holdings[0], MIB);
     drop(holdings);
-    assert!(world.clients.top(10).is_empty());
+    assert!(ClientReport::top(&world.clients, 10).is_empty());
     let next = world.open("192.0.2.1");
     assert_eq!(
         next.holder().client().charged_bytes.load(Ordering::Relaxed),

@@ -106,7 +106,7 @@ impl<S: ConnectionService> Introduction<S> {
     async fn secure(self, tls: TlsPreamble) -> Result<Accepted<S::Session>, Refused> {
         let (service, mut connection) = (self.service, self.connection);
         let pending = connection.pending.take();
-        let handshake = Handshake {
+        let handshake = TimedHandshake {
             admission: service.admission(),
             tls: &tls,
             lease: &self.preamble.lease,
@@ -131,14 +131,14 @@ impl<S: ConnectionService> Introduction<S> {
 }
 
 /// A handshake of one connection, among those of its listener.
-struct Handshake<'a> {
+struct TimedHandshake<'a> {
     admission: &'a Admission,
     tls: &'a TlsPreamble,
     lease: &'a Lease,
     deadline: &'a Deadline,
 }
 
-impl Handshake<'_> {
+impl TimedHandshake<'_> {
     async fn run(
         self,
         client: IpAddr,

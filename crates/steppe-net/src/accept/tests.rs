@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steppe_mem::{Budget, ClientAddress, Holding, Lease};
+use steppe_mem::{Budget, ClientAddress, ClientReport, Holding, Lease};
 use steppe_testkit::virtual_time::{pass, run, settle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -252,7 +252,7 @@ fn a_proxy_header_names_the_client() {
         assert_eq!(served.ends.peer.ip().to_string(), "192.0.2.7");
         assert_eq!(destination.as_deref(), Some("198.51.100.1:443"));
         assert_eq!(served.pending.expect("it was read").filled(), b"rest");
-        let clients = site.budget.clients().top(10);
+        let clients = ClientReport::top(site.budget.clients(), 10);
         let clients: Vec<_> = clients.iter().map(|report| report.client).collect();
         assert_eq!(clients, ["192.0.2.7".parse().ok()]);
     });

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::Change;
+use crate::clock;
 use crate::limits::{CHANGE_TIME_MAX, CHANGES_MAX};
 use crate::sockets::BoundSockets;
 
@@ -67,9 +68,9 @@ impl<S> Changes<S> {
         };
         let told: Vec<_> = self.senders.iter().zip(sockets).map(tell).collect();
         // One deadline for all: several that are stuck do not add up.
-        let deadline = Instant::now() + CHANGE_TIME_MAX;
+        let deadline = clock::now() + CHANGE_TIME_MAX;
         for (worker, changed) in told.into_iter().enumerate() {
-            if !matches!(timeout_at(deadline, changed).await, Ok(Ok(()))) {
+            if !matches!(timeout_at(deadline.into(), changed).await, Ok(Ok(()))) {
                 tracing::error!(worker, "a worker does not change its configuration");
             }
         }
@@ -82,6 +83,7 @@ mod tests {
 
     use steppe_testkit::virtual_time::{pass, run};
     use tokio::task::spawn_local;
+    use tokio::time::Instant;
 
     use super::*;
 

@@ -23,7 +23,7 @@ use crate::limits::{
     CLIENT_FLIGHT_BYTES_MAX, CLIENT_HELLO_BYTES_MAX, HELLO_READ_BYTES, HELLO_RECORDS_BYTES_MAX,
     TLS_HANDSHAKE_BYTES, TLS_MESSAGE_BYTES, TLS_SESSION_BYTES,
 };
-use crate::transport::Transport;
+use crate::transport::{ReadRoom, Transport};
 
 /// RFC 8446 §6.2.
 const UNEXPECTED_MESSAGE: u8 = 10;
@@ -178,7 +178,7 @@ impl Accepting<'_> {
         })?;
         let mut hello = hello;
         hello.consume(end);
-        let mut flight = Flight {
+        let mut flight = ClientFlight {
             pending: Some(hello).filter(|rest| !rest.is_empty()),
             unwhole,
         };
@@ -277,9 +277,9 @@ impl Accepting<'_> {
         &self,
         socket: &mut Transport,
         tls: &mut Connection,
-        flight: &mut Flight,
+        flight: &mut ClientFlight,
     ) -> Result<(), HandshakeError> {
-        let Flight { pending, unwhole } = flight;
+        let ClientFlight { pending, unwhole } = flight;
         let mut left = CLIENT_FLIGHT_BYTES_MAX;
         loop {
             self.wait(|cx| session::poll_send(cx, socket, tls).map_err(|_| HandshakeError::Closed))
@@ -318,20 +318,23 @@ impl Accepting<'_> {
 }
 
 /// A client's bytes behind its ClientHello.
-struct Flight {
+struct ClientFlight {
     /// Read, and not given to rustls. Never empty.
     pending: Option<Buffer>,
     unwhole: Unwhole,
 }
 
 /// A handshake whose ClientHello was answered.
-struct Begun {
+struct BegunHandshake {
     tls: Connection,
     identity: usize,
     server_name: Option<Box<str>>,
 }
 
-fn begin(in_force: &InForce, mut hello: &[u8]) -> Result<Begun, (HandshakeError, Vec<u8>)> {
+fn begin(
+    in_force: &InForce,
+    mut hello: &[u8],
+) -> Result<BegunHandshake, (HandshakeError, Vec<u8>)> {
     let failed = |(error, mut alert): (rustls::Error, rustls::server::AcceptedAlert)| {
         let mut bytes = Vec::new();
         let _ = alert.write_all(&mut bytes);
@@ -353,7 +356,7 @@ fn begin(in_force: &InForce, mut hello: &[u8]) -> Result<Begun, (HandshakeError,
     let server_name = name.map(Box::from);
     let config = Arc::clone(in_force.config(identity));
     let tls: ServerConnection = accepted.into_connection(config).map_err(failed)?;
-    Ok(Begun {
+    Ok(BegunHandshake {
         tls: Connection::Server(tls),
         identity,
         server_name,
@@ -374,8 +377,12 @@ fn poll_fill(
     lease: &Lease,
     read: &mut Option<Buffer>,
 ) -> Poll<Result<(), HandshakeError>> {
-    let room = (HELLO_READ_BYTES, HELLO_RECORDS_BYTES_MAX);
-    Poll::Ready(match ready!(socket.poll_fill(cx, lease, read, room)) {
+    let room = ReadRoom {
+        lease,
+        first_bytes: HELLO_READ_BYTES,
+        bytes_max: HELLO_RECORDS_BYTES_MAX,
+    };
+    Poll::Ready(match ready!(socket.poll_fill(cx, room, read)) {
         Ok(1..) => Ok(()),
         Ok(0) | Err(_) => Err(HandshakeError::Closed),
     })

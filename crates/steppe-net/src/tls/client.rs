@@ -107,7 +107,7 @@ impl ServerTls {
     /// The error in a file; and that there is no authority to trust.
     pub fn load(trust: &ServerTrust) -> Result<Self, LoadError> {
         let provider = provider();
-        let verifier = Verifier::new(trust, &provider)?;
+        let verifier = ServerVerifier::new(trust, &provider)?;
         let setup = |error: rustls::Error| LoadError::Setup(error.to_string());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions(trust.min_version))
@@ -243,13 +243,13 @@ impl fmt::Debug for ServerTls {
 
 /// Verifies a server by authorities and by pins, each where it is asked for.
 #[derive(Debug)]
-struct Verifier {
+struct ServerVerifier {
     by_authority: Option<Arc<WebPkiServerVerifier>>,
     pins: Vec<[u8; 32]>,
     provider: Arc<CryptoProvider>,
 }
 
-impl Verifier {
+impl ServerVerifier {
     fn new(trust: &ServerTrust, provider: &Arc<CryptoProvider>) -> Result<Self, LoadError> {
         let by_authority = if trust.verify {
             let roots = match &trust.ca {
@@ -281,7 +281,7 @@ fn system_roots() -> Result<RootCertStore, LoadError> {
     Ok(roots)
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

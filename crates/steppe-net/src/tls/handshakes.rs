@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 pub use crowd::HandshakeLimits;
-use crowd::{Crowd, Entry, Turn};
+use crowd::{Crowd, HandshakeEntry, Turn};
 
 use crate::clock;
 
@@ -27,10 +27,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The handshakes of one listener on one worker.
 #[derive(Debug, Clone)]
-pub struct Handshakes(Rc<Inner>);
+pub struct Handshakes(Rc<WorkerHandshakes>);
 
 #[derive(Debug)]
-struct Inner {
+struct WorkerHandshakes {
     crowd: RefCell<Crowd>,
     /// A task looks for those that have stalled.
     is_looked_after: Cell<bool>,
@@ -44,7 +44,7 @@ pub struct HandshakeScheduler(Semaphore);
 /// A handshake, in progress or waiting for others to end.
 #[derive(Debug)]
 pub struct InProgress {
-    entry: Rc<Entry>,
+    entry: Rc<HandshakeEntry>,
     handshakes: Handshakes,
 }
 
@@ -58,7 +58,7 @@ impl Handshakes {
     /// No handshakes yet, of those that `scheduler` schedules.
     #[must_use]
     pub fn new(scheduler: Rc<HandshakeScheduler>) -> Self {
-        Self(Rc::new(Inner {
+        Self(Rc::new(WorkerHandshakes {
             crowd: RefCell::new(Crowd::new()),
             is_looked_after: Cell::new(false),
             scheduler,

@@ -31,12 +31,12 @@ pub struct ListenerTls {
     listener: String,
     secrets: Arc<Secrets>,
     in_force: RwLock<Arc<InForce>>,
-    counts: Arc<Counts>,
+    counts: Arc<ReloadCounts>,
 }
 
 /// Numbers of times that its files were read again, by result.
 #[derive(Debug, Default)]
-struct Counts {
+struct ReloadCounts {
     changed: AtomicU64,
     failed: AtomicU64,
 }

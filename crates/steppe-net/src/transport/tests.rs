@@ -109,15 +109,28 @@ fn a_buffer_grows_as_far_as_it_may() {
 
 #[test]
 fn a_starved_read_notices_that_its_peer_is_gone() {
-    for is_reset in [false, true] {
-        for reads_more in [false, true] {
-            run(starve(is_reset, reads_more));
+    for end in [PeerEnd::Close, PeerEnd::Reset] {
+        for read in [Read::First, Read::More] {
+            run(starve(end, read));
         }
     }
 }
 
-#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-async fn starve(is_reset: bool, reads_more: bool) {
+/// A peer's way to end a connection.
+#[derive(Clone, Copy, PartialEq)]
+enum PeerEnd {
+    Close,
+    Reset,
+}
+
+/// A read into a fresh buffer, or behind what one holds.
+#[derive(Clone, Copy, PartialEq)]
+enum Read {
+    First,
+    More,
+}
+
+async fn starve(end: PeerEnd, kind: Read) {
     let budget = Budget::new(4096);
     let lease = budget.root().lease();
     let mut held = Buffer::take(&lease, 4096).expect("room");
@@ -126,7 +139,7 @@ async fn starve(is_reset: bool, reads_more: bool) {
     far.write_all(b"unread").await.expect("room");
     readable(&mut transport).await;
     let mut read = |cx: &mut Context<'_>| {
-        let result = if reads_more {
+        let result = if kind == Read::More {
             ready!(transport.poll_read_more(cx, &mut held, 8192)).map(|_| ())
         } else {
             ready!(transport.poll_read(cx, &lease, 1)).map(|_| ())
@@ -135,7 +148,7 @@ async fn starve(is_reset: bool, reads_more: bool) {
     };
     assert!(read(&mut noop()).is_pending());
     assert_eq!(budget.root().waiting(), 1);
-    if is_reset {
+    if end == PeerEnd::Reset {
         let none = Some(Duration::ZERO);
         SockRef::from(&far).set_linger(none).expect("a socket");
     }

@@ -31,23 +31,33 @@ pub(super) fn list(content: &Content) -> Vec<Value> {
 }
 
 pub(super) async fn drain(content: State<Arc<Content>>, path: Path<(String, String)>) -> Response {
-    set_drained(&content, &path, true)
+    change(&content, &path, Change::Drain)
 }
 
 pub(super) async fn undrain(
     content: State<Arc<Content>>,
     path: Path<(String, String)>,
 ) -> Response {
-    set_drained(&content, &path, false)
+    change(&content, &path, Change::Undrain)
 }
 
-#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-fn set_drained(content: &Content, (name, server): &(String, String), is_drained: bool) -> Response {
-    let found = content.upstreams.set_drained(name, server, is_drained);
+/// A change of a server's drain state.
+#[derive(Clone, Copy, PartialEq)]
+enum Change {
+    Drain,
+    Undrain,
+}
+
+fn change(content: &Content, (name, server): &(String, String), change: Change) -> Response {
+    let found = match change {
+        Change::Drain => content.upstreams.drain(name, server),
+        Change::Undrain => content.upstreams.undrain(name, server),
+    };
     if found.is_none() {
         let text = "no such server; GET /upstreams lists the servers\n";
         return (StatusCode::NOT_FOUND, text).into_response();
     }
+    let is_drained = change == Change::Drain;
     tracing::info!(
         upstream = name,
         server,

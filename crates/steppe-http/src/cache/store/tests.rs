@@ -215,7 +215,11 @@ fn who_waits_for_bytes_has_those_of_the_cache() {
     let reserved = other.poll_reserve(&mut cx, 12 << 20, &mut waiter);
     assert!(reserved.is_ready());
     drop(reserved);
-    let reserved = other.poll_reserve_leaving(&mut cx, (4 << 20, 8 << 20), &mut waiter);
+    let room = steppe_mem::LeavingRoom {
+        bytes: 4 << 20,
+        leaving: 8 << 20,
+    };
+    let reserved = other.poll_reserve_leaving(&mut cx, room, &mut waiter);
     assert!(reserved.is_ready());
 }
 

@@ -34,9 +34,9 @@ pub struct KeyFile {
 
 /// Names by the beginnings of hashes.
 #[derive(Default)]
-pub(super) struct KeyList(HashMap<Start, (Hash, Arc<str>)>);
+pub(super) struct KeyList(HashMap<Start, (KeyHash, Arc<str>)>);
 
-type Hash = [u8; 32];
+type KeyHash = [u8; 32];
 type Start = [u8; 8];
 
 /// A key that nobody has yet.
@@ -198,7 +198,7 @@ impl KeyList {
 }
 
 /// `NAME SHA256-HEX`. What stands in the place of the hash may be a key, and is not shown.
-fn parse_line(line: &str) -> Result<(&str, Hash), &'static str> {
+fn parse_line(line: &str) -> Result<(&str, KeyHash), &'static str> {
     const FORM: &str = "expected NAME and the SHA-256 of its key, 64 hexadecimal digits";
     let (name, hash) = line.split_once([' ', '\t']).ok_or(FORM)?;
     if !is_token(name.as_bytes()) || name.len() > API_KEY_NAME_BYTES_MAX {
@@ -214,9 +214,9 @@ fn parse_line(line: &str) -> Result<(&str, Hash), &'static str> {
 }
 
 /// The bytes that 64 hexadecimal digits stand for.
-fn decode(text: &str) -> Option<Hash> {
+fn decode(text: &str) -> Option<KeyHash> {
     let digit = |letter: u8| char::from(letter).to_digit(16);
-    let mut hash = Hash::default();
+    let mut hash = KeyHash::default();
     if text.len() != 2 * hash.len() {
         return None;
     }
@@ -226,13 +226,13 @@ fn decode(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
-fn hash_of(key: &[u8]) -> Hash {
-    let mut hash = Hash::default();
+fn hash_of(key: &[u8]) -> KeyHash {
+    let mut hash = KeyHash::default();
     hash.copy_from_slice(digest(&SHA256, key).as_ref());
     hash
 }
 
-fn start_of(hash: &Hash) -> Start {
+fn start_of(hash: &KeyHash) -> Start {
     *hash.first_chunk().expect("it is longer")
 }
 

@@ -11,7 +11,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 use steppe_mem::{Buffer, Chunk, Lease, Waiter};
 use tokio::time::Sleep;
 
-use super::contexts::Context;
+use super::contexts::EncoderContext;
 use super::encoder::Operation;
 use super::gathering::{Gathering, fitted};
 use super::padding::{self, Padding};
@@ -39,16 +39,16 @@ pub(super) struct Manner {
 pub(super) struct Encoders {
     pub(super) gathering: Option<Gathering>,
     /// May be missing where content gathers: it takes one then.
-    pub(super) stream: Option<Context>,
+    pub(super) stream: Option<EncoderContext>,
 }
 
 /// The content of one response.
 #[derive(Debug)]
-pub(super) struct Body {
+pub(super) struct EncodedBody {
     manner: Manner,
     encoders: Encoders,
     padding: Option<Padding>,
-    stage: Stage,
+    stage: EncodingStage,
     /// Content that is not compressed yet.
     input: Option<Chunk>,
     /// Content behind `input`: where content gathered, and is streamed after all.
@@ -62,21 +62,21 @@ pub(super) struct Body {
     /// Bytes compressed in this turn.
     turn_bytes: usize,
     pause: Option<Pin<Box<Sleep>>>,
-    counts: Counts,
+    counts: EncodedBytes,
 }
 
 /// Counts what went by, once it is over.
 #[derive(Debug)]
-struct Counts {
+struct EncodedBytes {
     coding: Coding,
     read: u64,
     written: u64,
     meter: Option<Rc<FilterMetrics>>,
 }
 
-/// Stages of the encoder, in this order; [`Stage::Flush`] leads back.
+/// Stages of the encoder, in this order; [`EncodingStage::Flush`] leads back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum EncodingStage {
     /// Content is gathered, and compressed once all of it is there. Only first.
     Gather,
     Content,
@@ -94,7 +94,7 @@ enum Stage {
 
 type Polled<T> = Poll<Result<T, GatewayError>>;
 
-impl Body {
+impl EncodedBody {
     pub(super) fn new(
         manner: Manner,
         encoders: Encoders,
@@ -103,8 +103,8 @@ impl Body {
     ) -> Self {
         let coding = manner.coding;
         let stage = match encoders.gathering {
-            Some(_) => Stage::Gather,
-            None => Stage::Content,
+            Some(_) => EncodingStage::Gather,
+            None => EncodingStage::Content,
         };
         Self {
             manner,
@@ -119,7 +119,7 @@ impl Body {
             unflushed: 0,
             turn_bytes: 0,
             pause: None,
-            counts: Counts {
+            counts: EncodedBytes {
                 coding,
                 read: 0,
                 written: 0,
@@ -132,41 +132,41 @@ impl Body {
     fn poll_next(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Polled<Option<Part>> {
         loop {
             let operation = match self.stage {
-                Stage::Gather if self.input.is_some() => {
+                EncodingStage::Gather if self.input.is_some() => {
                     ready!(self.poll_gather(cx, lease))?;
                     continue;
                 }
-                Stage::Gather if self.end.is_some() => {
+                EncodingStage::Gather if self.end.is_some() => {
                     ready!(self.poll_whole(cx, lease));
                     continue;
                 }
-                Stage::Gather => return Poll::Ready(Ok(None)),
-                Stage::Content if self.input.is_some() => Operation::Process,
-                Stage::Content if self.end.is_some() => {
+                EncodingStage::Gather => return Poll::Ready(Ok(None)),
+                EncodingStage::Content if self.input.is_some() => Operation::Process,
+                EncodingStage::Content if self.end.is_some() => {
                     self.stage = self.after_content();
                     continue;
                 }
-                Stage::Content => return Poll::Ready(Ok(None)),
-                Stage::Flush | Stage::Align => Operation::Flush,
-                Stage::Finish => Operation::Finish,
-                Stage::PadWithin | Stage::PadAfter => {
+                EncodingStage::Content => return Poll::Ready(Ok(None)),
+                EncodingStage::Flush | EncodingStage::Align => Operation::Flush,
+                EncodingStage::Finish => Operation::Finish,
+                EncodingStage::PadWithin | EncodingStage::PadAfter => {
                     if let Some(full) = ready!(self.poll_pad(cx, lease)) {
                         return Poll::Ready(Ok(Some(full)));
                     }
                     continue;
                 }
-                Stage::End => {
+                EncodingStage::End => {
                     if let Some(last) = self.take_output() {
                         return Poll::Ready(Ok(Some(last)));
                     }
-                    self.stage = Stage::Over;
+                    self.stage = EncodingStage::Over;
                     let mut trailers = self.end.take().flatten();
                     if let Some(trailers) = &mut trailers {
                         representation::change_trailers(trailers);
                     }
                     return Poll::Ready(Ok(Some(Part::End(trailers))));
                 }
-                Stage::Over => return Poll::Ready(Ok(None)),
+                EncodingStage::Over => return Poll::Ready(Ok(None)),
             };
             if self.turn_bytes >= COMPRESSED_PIECE_BYTES {
                 // Others of the worker have their turn.
@@ -176,7 +176,7 @@ impl Body {
             }
             ready!(self.poll_room(cx, lease, 1));
             if self.encode(operation)? {
-                let is_flushed = self.stage == Stage::Flush;
+                let is_flushed = self.stage == EncodingStage::Flush;
                 self.stage = self.after(self.stage);
                 if is_flushed && let Some(flushed) = self.take_output() {
                     return Poll::Ready(Ok(Some(flushed)));
@@ -238,14 +238,15 @@ impl Body {
     fn poll_whole(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Poll<()> {
         let gathering = self.encoders.gathering.as_ref();
         let gathering = gathering.expect("the stage says so");
-        let gzip = gathering.poll_gzip(cx, lease, &mut self.waiter, &mut self.padding);
-        let gzip = ready!(gzip);
+        let bytes_max = gathering.gzip_bytes_max(self.padding.as_ref());
+        let mut gzip = ready!(Buffer::poll_take(cx, lease, bytes_max, &mut self.waiter));
+        gathering.encode(&mut gzip, self.padding.take());
         self.counts.read = gathering.content().len() as u64;
         self.counts.written = gzip.len() as u64;
         // What they hold makes room first.
         (self.encoders.gathering, self.encoders.stream) = (None, None);
         self.output = Some(fitted(gzip, lease));
-        self.stage = Stage::End;
+        self.stage = EncodingStage::End;
         Poll::Ready(())
     }
 
@@ -265,29 +266,32 @@ impl Body {
         if let Some(first) = gathering.into_chunk() {
             self.behind = self.input.replace(first);
         }
-        self.stage = Stage::Content;
+        self.stage = EncodingStage::Content;
         true
     }
 
-    fn after_content(&self) -> Stage {
+    fn after_content(&self) -> EncodingStage {
         if self.padding.is_some() && Padding::is_within(self.manner.coding) {
-            Stage::Align
+            EncodingStage::Align
         } else {
-            Stage::Finish
+            EncodingStage::Finish
         }
     }
 
-    fn after(&mut self, stage: Stage) -> Stage {
+    fn after(&mut self, stage: EncodingStage) -> EncodingStage {
         match stage {
-            Stage::Flush => {
+            EncodingStage::Flush => {
                 self.unflushed = 0;
-                Stage::Content
+                EncodingStage::Content
             }
-            Stage::Align => Stage::PadWithin,
-            Stage::PadWithin => Stage::Finish,
-            Stage::Finish if self.padding.is_some() => Stage::PadAfter,
-            Stage::Finish | Stage::PadAfter => Stage::End,
-            Stage::Gather | Stage::Content | Stage::End | Stage::Over => stage,
+            EncodingStage::Align => EncodingStage::PadWithin,
+            EncodingStage::PadWithin => EncodingStage::Finish,
+            EncodingStage::Finish if self.padding.is_some() => EncodingStage::PadAfter,
+            EncodingStage::Finish | EncodingStage::PadAfter => EncodingStage::End,
+            EncodingStage::Gather
+            | EncodingStage::Content
+            | EncodingStage::End
+            | EncodingStage::Over => stage,
         }
     }
 
@@ -354,7 +358,7 @@ impl Body {
     }
 }
 
-impl BodyTransform for Body {
+impl BodyTransform for EncodedBody {
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
         self.pause = None;
         match part {
@@ -374,7 +378,7 @@ impl BodyTransform for Body {
         let has_more = gathered.is_some_and(|content| !content.is_empty())
             || self.unflushed > 0
             || self.output.as_ref().is_some_and(|out| !out.is_empty());
-        if !matches!(self.stage, Stage::Gather | Stage::Content) || !has_more {
+        if !matches!(self.stage, EncodingStage::Gather | EncodingStage::Content) || !has_more {
             return Poll::Pending;
         }
         ready!(self.poll_pause(cx));
@@ -383,7 +387,7 @@ impl BodyTransform for Body {
             return Poll::Pending;
         }
         self.pause = None;
-        self.stage = Stage::Flush;
+        self.stage = EncodingStage::Flush;
         match ready!(self.poll_next(cx, lease))? {
             Some(part) => Poll::Ready(Ok(part)),
             None => Poll::Pending,
@@ -391,7 +395,7 @@ impl BodyTransform for Body {
     }
 }
 
-impl Drop for Counts {
+impl Drop for EncodedBytes {
     fn drop(&mut self) {
         if let Some(meter) = &self.meter {
             meter.compressed(self.coding, self.read, self.written);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steppe_mem::{Account, Lease, Reservation};
 
-use super::encoder::{Broken, Encoded, Encoder, Operation, Shape, WholeEncoder};
+use super::encoder::{Broken, ContentEncoder, Encoded, Operation, Shape, WholeEncoder};
 use crate::limits::{ENCODERS_LEAVE, ENCODERS_SHARE, IDLE_ENCODERS_MAX};
 
 /// The encoders of one filter.
@@ -24,11 +24,11 @@ pub(super) struct Contexts {
 #[repr(align(128))]
 struct Shelf {
     lease: Lease,
-    stock: Mutex<Stock>,
+    stock: Mutex<IdleEncoders>,
 }
 
 #[derive(Debug, Default)]
-struct Stock {
+struct IdleEncoders {
     idle: Vec<Idle>,
     /// The encoder of whole content, at the one level that the filter has.
     whole: Option<Arc<Mutex<Charged>>>,
@@ -37,7 +37,7 @@ struct Stock {
 #[derive(Debug)]
 struct Idle {
     shape: Shape,
-    encoder: Encoder,
+    encoder: ContentEncoder,
     /// The encoder was fed: it has to be reset before other content.
     is_begun: bool,
     _charge: Reservation,
@@ -51,7 +51,7 @@ struct Charged {
 
 /// An encoder in use; it waits for the next response when it is dropped.
 #[derive(Debug)]
-pub(super) struct Context {
+pub(super) struct EncoderContext {
     /// `None` once it is of no further use.
     idle: Option<Idle>,
     home: Arc<Contexts>,
@@ -83,9 +83,9 @@ impl Contexts {
     }
 
     /// An encoder at its beginning; `None` where the budget has no room for one.
-    pub(super) fn take(self: &Arc<Self>, shape: Shape) -> Option<Context> {
+    pub(super) fn take(self: &Arc<Self>, shape: Shape) -> Option<EncoderContext> {
         let idle = self.reuse(shape).or_else(|| self.make(shape))?;
-        Some(Context {
+        Some(EncoderContext {
             idle: Some(idle),
             home: Arc::clone(self),
         })
@@ -127,7 +127,7 @@ impl Contexts {
         let charge = self.charge(shape.state_bytes())?;
         Some(Idle {
             shape,
-            encoder: Encoder::new(shape).ok()?,
+            encoder: ContentEncoder::new(shape).ok()?,
             is_begun: false,
             _charge: charge,
         })
@@ -174,16 +174,16 @@ impl Contexts {
 }
 
 impl Shelf {
-    fn stock(&self) -> MutexGuard<'_, Stock> {
+    fn stock(&self) -> MutexGuard<'_, IdleEncoders> {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn clear(&self) {
-        *self.stock() = Stock::default();
+        *self.stock() = IdleEncoders::default();
     }
 }
 
-impl Context {
+impl EncoderContext {
     /// Takes some of `input`, and fills some of `room`.
     pub(super) fn encode(
         &mut self,
@@ -213,7 +213,7 @@ impl Whole {
     }
 
     /// An encoder that streams the same content; `None` where the budget has no room for it.
-    pub(super) fn stream(&self) -> Option<Context> {
+    pub(super) fn stream(&self) -> Option<EncoderContext> {
         self.home.take(self.shape)
     }
 
@@ -231,7 +231,7 @@ impl Drop for Whole {
     }
 }
 
-impl Drop for Context {
+impl Drop for EncoderContext {
     fn drop(&mut self) {
         if let Some(idle) = self.idle.take().filter(|idle| idle.shape.is_reusable()) {
             self.home.put_back(idle);

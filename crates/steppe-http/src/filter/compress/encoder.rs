@@ -32,7 +32,7 @@ pub(super) struct Shape {
 }
 
 /// An encoder in the middle of some content.
-pub(super) enum Encoder {
+pub(super) enum ContentEncoder {
     Gzip(Compress),
     Zstd(CCtx<'static>),
     Br(Box<Brotli>),
@@ -106,7 +106,7 @@ impl Shape {
     }
 }
 
-impl Encoder {
+impl ContentEncoder {
     pub(super) fn new(shape: Shape) -> Result<Self, Broken> {
         Ok(match shape.coding {
             Coding::Gzip => {
@@ -313,7 +313,7 @@ impl<A: BrotliAlloc> Drop for Brotli<A> {
     }
 }
 
-impl std::fmt::Debug for Encoder {
+impl std::fmt::Debug for ContentEncoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Gzip(_) => "Gzip",
@@ -358,7 +358,7 @@ mod tests {
         [noise, text]
     }
 
-    fn feed(encoder: &mut Encoder, content: &[u8]) {
+    fn feed(encoder: &mut ContentEncoder, content: &[u8]) {
         let mut room = vec![0; 16 << 10];
         let mut left = content;
         loop {
@@ -414,12 +414,12 @@ mod tests {
     #[test]
     fn zstandard_takes_no_more_than_it_is_charged() {
         for (shape, bytes) in shapes().filter(|(shape, _)| shape.coding == Coding::Zstd) {
-            let mut encoder = Encoder::new(shape).expect("memory");
+            let mut encoder = ContentEncoder::new(shape).expect("memory");
             for content in contents(bytes) {
                 feed(&mut encoder, &content);
                 encoder.reset().expect("it is used again");
             }
-            let Encoder::Zstd(zstd) = &encoder else {
+            let ContentEncoder::Zstd(zstd) = &encoder else {
                 unreachable!("that is what was asked for");
             };
             let taken = zstd.sizeof();

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 
 use steppe_mem::{Buffer, Chunk, Lease, Waiter};
 
-use super::contexts::{Context, Whole};
+use super::contexts::{EncoderContext, Whole};
 use super::padding::Padding;
 use crate::limits::{CHUNK_BYTES_MIN, WHOLE_CONTENT_BYTES_MAX};
 
@@ -17,11 +17,11 @@ pub(super) struct Gathering {
     whole: Whole,
     /// `None`: what comes first is all of it, or it is streamed.
     length: Option<usize>,
-    held: Held,
+    held: GatheredContent,
 }
 
 #[derive(Debug)]
-enum Held {
+enum GatheredContent {
     Nothing,
     /// As it came: content that is there at once is not copied.
     One(Chunk),
@@ -39,16 +39,16 @@ impl Gathering {
         Self {
             whole,
             length: length.and_then(|length| usize::try_from(length).ok()),
-            held: Held::Nothing,
+            held: GatheredContent::Nothing,
         }
     }
 
     /// The content gathered so far.
     pub(super) fn content(&self) -> &[u8] {
         match &self.held {
-            Held::Nothing => &[],
-            Held::One(chunk) => chunk.filled(),
-            Held::Several(buffer) => buffer.filled(),
+            GatheredContent::Nothing => &[],
+            GatheredContent::One(chunk) => chunk.filled(),
+            GatheredContent::Several(buffer) => buffer.filled(),
         }
     }
 
@@ -56,7 +56,7 @@ impl Gathering {
     pub(super) fn takes(&self, bytes: usize) -> bool {
         let allowed = match (&self.held, self.length) {
             (_, Some(length)) => length,
-            (Held::Nothing, None) => WHOLE_CONTENT_BYTES_MAX,
+            (GatheredContent::Nothing, None) => WHOLE_CONTENT_BYTES_MAX,
             (_, None) => 0,
         };
         self.content().len() + bytes <= allowed
@@ -69,10 +69,10 @@ impl Gathering {
         lease: &Lease,
         waiter: &mut Waiter,
     ) -> Poll<()> {
-        if let (Held::One(first), Some(length)) = (&self.held, self.length) {
+        if let (GatheredContent::One(first), Some(length)) = (&self.held, self.length) {
             let mut buffer = ready!(Buffer::poll_take(cx, lease, length, waiter));
             buffer.put(first.filled()).expect("it is a part of all");
-            self.held = Held::Several(buffer);
+            self.held = GatheredContent::Several(buffer);
         }
         Poll::Ready(())
     }
@@ -80,46 +80,39 @@ impl Gathering {
     /// Takes some of it over, for which there is room.
     pub(super) fn add(&mut self, chunk: Chunk) {
         match &mut self.held {
-            Held::Several(buffer) => buffer.put(chunk.filled()).expect("room was made"),
-            held => *held = Held::One(chunk),
+            GatheredContent::Several(buffer) => buffer.put(chunk.filled()).expect("room was made"),
+            held => *held = GatheredContent::One(chunk),
         }
     }
 
-    /// Ready with the gzip of all that came.
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    pub(super) fn poll_gzip(
-        &self,
-        cx: &mut TaskContext<'_>,
-        lease: &Lease,
-        waiter: &mut Waiter,
-        padding: &mut Option<Padding>,
-    ) -> Poll<Buffer> {
+    /// Most bytes that the gzip of all that came has, padded.
+    pub(super) fn gzip_bytes_max(&self, padding: Option<&Padding>) -> usize {
+        let bytes_max = self.whole.bytes_max(self.content().len());
+        bytes_max + padding.map_or(0, |padding| padding.bytes_max(bytes_max))
+    }
+
+    /// Writes the gzip of all that came into a buffer with room for [so much](Self::gzip_bytes_max).
+    pub(super) fn encode(&self, gzip: &mut Buffer, padding: Option<Padding>) {
         let content = self.content();
-        let bytes_max = self.whole.bytes_max(content.len());
-        let longest = padding
-            .as_ref()
-            .map_or(0, |padding| padding.bytes_max(bytes_max));
-        let mut gzip = ready!(Buffer::poll_take(cx, lease, bytes_max + longest, waiter));
         let written = self.whole.encode(content, gzip.spare_mut());
         gzip.advance(written);
-        if let Some(mut padding) = padding.take() {
+        if let Some(mut padding) = padding {
             padding.see(content);
-            padding.insert(&mut gzip);
+            padding.insert(gzip);
         }
-        Poll::Ready(gzip)
     }
 
     /// An encoder that takes it piece by piece instead; `None` where the budget has no room for one.
-    pub(super) fn stream(&self) -> Option<Context> {
+    pub(super) fn stream(&self) -> Option<EncoderContext> {
         self.whole.stream()
     }
 
     /// The content gathered so far, for the streaming encoder.
     pub(super) fn into_chunk(self) -> Option<Chunk> {
         match self.held {
-            Held::Nothing => None,
-            Held::One(chunk) => Some(chunk),
-            Held::Several(buffer) => Some(buffer.into()),
+            GatheredContent::Nothing => None,
+            GatheredContent::One(chunk) => Some(chunk),
+            GatheredContent::Several(buffer) => Some(buffer.into()),
         }
     }
 }

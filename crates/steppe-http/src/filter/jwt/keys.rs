@@ -46,7 +46,7 @@ pub(super) struct Set {
 
 /// The signature scheme of an algorithm.
 #[derive(Clone, Copy)]
-enum Scheme {
+enum SignatureScheme {
     Hmac(hmac::Algorithm),
     Rsa(&'static RsaParameters),
     /// With the name of its curve.
@@ -55,25 +55,43 @@ enum Scheme {
 }
 
 /// Algorithms that keys may have, by their names (RFC 7518 §3.1, RFC 8037).
-const ALGORITHMS: [(&str, Scheme); 12] = [
-    ("HS256", Scheme::Hmac(hmac::HMAC_SHA256)),
-    ("HS384", Scheme::Hmac(hmac::HMAC_SHA384)),
-    ("HS512", Scheme::Hmac(hmac::HMAC_SHA512)),
-    ("RS256", Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256)),
-    ("RS384", Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384)),
-    ("RS512", Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512)),
-    ("PS256", Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256)),
-    ("PS384", Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384)),
-    ("PS512", Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512)),
+const ALGORITHMS: [(&str, SignatureScheme); 12] = [
+    ("HS256", SignatureScheme::Hmac(hmac::HMAC_SHA256)),
+    ("HS384", SignatureScheme::Hmac(hmac::HMAC_SHA384)),
+    ("HS512", SignatureScheme::Hmac(hmac::HMAC_SHA512)),
+    (
+        "RS256",
+        SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
+    ),
+    (
+        "RS384",
+        SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
+    ),
+    (
+        "RS512",
+        SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512),
+    ),
+    (
+        "PS256",
+        SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256),
+    ),
+    (
+        "PS384",
+        SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384),
+    ),
+    (
+        "PS512",
+        SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512),
+    ),
     (
         "ES256",
-        Scheme::Ecdsa(&signature::ECDSA_P256_SHA256_FIXED, "P-256"),
+        SignatureScheme::Ecdsa(&signature::ECDSA_P256_SHA256_FIXED, "P-256"),
     ),
     (
         "ES384",
-        Scheme::Ecdsa(&signature::ECDSA_P384_SHA384_FIXED, "P-384"),
+        SignatureScheme::Ecdsa(&signature::ECDSA_P384_SHA384_FIXED, "P-384"),
     ),
-    ("EdDSA", Scheme::Ed25519),
+    ("EdDSA", SignatureScheme::Ed25519),
 ];
 
 impl Key {
@@ -139,10 +157,10 @@ fn single(key: &JwtKey) -> Result<Key, LoadError> {
     let (name, scheme) = named(key.algorithm)
         .ok_or_else(|| LoadError::content(path, format!("unknown algorithm {}", key.algorithm)))?;
     let read = match scheme {
-        Scheme::Hmac(_) => secret(path, &bytes)?,
-        Scheme::Rsa(_) => pem(path, DecodingKey::from_rsa_pem(&bytes))?,
-        Scheme::Ecdsa(..) => pem(path, DecodingKey::from_ec_pem(&bytes))?,
-        Scheme::Ed25519 => pem(path, DecodingKey::from_ed_pem(&bytes))?,
+        SignatureScheme::Hmac(_) => secret(path, &bytes)?,
+        SignatureScheme::Rsa(_) => pem(path, DecodingKey::from_rsa_pem(&bytes))?,
+        SignatureScheme::Ecdsa(..) => pem(path, DecodingKey::from_ec_pem(&bytes))?,
+        SignatureScheme::Ed25519 => pem(path, DecodingKey::from_ed_pem(&bytes))?,
     };
     let verifier = verifier(name, scheme, &read);
     Ok(Key {
@@ -182,25 +200,25 @@ fn pem(
 ///
 /// # Errors
 /// The reason why the key would verify none.
-fn verifier(name: &str, scheme: Scheme, key: &DecodingKey) -> Result<Verifier, String> {
+fn verifier(name: &str, scheme: SignatureScheme, key: &DecodingKey) -> Result<Verifier, String> {
     use DecodingKeyKind::{RsaModulusExponent, SecretOrDer};
     let parsed = match (scheme, key.family(), key.kind()) {
-        (Scheme::Hmac(algorithm), AlgorithmFamily::Hmac, SecretOrDer(secret)) => {
+        (SignatureScheme::Hmac(algorithm), AlgorithmFamily::Hmac, SecretOrDer(secret)) => {
             let key = hmac::Key::new(algorithm, secret);
             return Ok(Verifier::Secret(Box::new(key)));
         }
-        (Scheme::Rsa(parameters), AlgorithmFamily::Rsa, SecretOrDer(der)) => {
+        (SignatureScheme::Rsa(parameters), AlgorithmFamily::Rsa, SecretOrDer(der)) => {
             if let Ok(bits) = RsaParameters::public_modulus_len(der) {
                 check_bits(parameters, bits)?;
             }
             ParsedPublicKey::new(parameters, der).ok()
         }
-        (Scheme::Rsa(parameters), AlgorithmFamily::Rsa, RsaModulusExponent { n, e }) => {
+        (SignatureScheme::Rsa(parameters), AlgorithmFamily::Rsa, RsaModulusExponent { n, e }) => {
             check_bits(parameters, bits(n))?;
             let components = RsaPublicKeyComponents { n, e };
             components.to_parsed_public_key(parameters).ok()
         }
-        (Scheme::Ecdsa(algorithm, curve), AlgorithmFamily::Ec, SecretOrDer(point)) => {
+        (SignatureScheme::Ecdsa(algorithm, curve), AlgorithmFamily::Ec, SecretOrDer(point)) => {
             if let Some(other) = curve_of(point).filter(|other| *other != curve) {
                 return Err(format!(
                     "{name} requires a key on {curve}, this key is on {other}"
@@ -208,7 +226,7 @@ fn verifier(name: &str, scheme: Scheme, key: &DecodingKey) -> Result<Verifier, S
             }
             ParsedPublicKey::new(algorithm, point).ok()
         }
-        (Scheme::Ed25519, AlgorithmFamily::Ed, SecretOrDer(bytes)) => {
+        (SignatureScheme::Ed25519, AlgorithmFamily::Ed, SecretOrDer(bytes)) => {
             ParsedPublicKey::new(&signature::ED25519, bytes).ok()
         }
         _ => None,
@@ -270,7 +288,7 @@ fn from_set(jwk: &Jwk) -> Option<Result<Key, String>> {
         (None, AlgorithmParameters::OctetKey(_)) => return None,
     };
     let (name, scheme) = algorithm;
-    if matches!(scheme, Scheme::Hmac(_)) {
+    if matches!(scheme, SignatureScheme::Hmac(_)) {
         return None;
     }
     let read = DecodingKey::from_jwk(jwk).map_err(|_| format!("not a public key for {name}"));
@@ -297,7 +315,7 @@ pub(super) fn is_of_sets(algorithm: &str) -> bool {
     named(algorithm).is_some() && !algorithm.starts_with("HS")
 }
 
-fn named(wanted: &str) -> Option<(&'static str, Scheme)> {
+fn named(wanted: &str) -> Option<(&'static str, SignatureScheme)> {
     ALGORITHMS.into_iter().find(|(name, _)| *name == wanted)
 }
 

@@ -37,13 +37,13 @@ pub struct RemoteKeys {
     filter: String,
     source: JwksUrl,
     known: RwLock<Arc<KeySet>>,
-    flight: Mutex<Flight>,
+    flight: Mutex<FetchProgress>,
     /// Tells the task of a request that needs a fetch.
     asked: Notify,
     /// Tells those that wait that a fetch has ended.
     ended: watch::Sender<()>,
     waiting: Arc<AtomicUsize>,
-    counts: Counts,
+    counts: FetchCounts,
     lease: Lease,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct KeySet {
 
 /// Where fetching is at.
 #[derive(Debug, Default)]
-struct Flight {
+struct FetchProgress {
     is_under_way: bool,
     began_at: Option<Instant>,
     /// No configuration has the set any more: nobody fetches it.
@@ -67,7 +67,7 @@ struct Flight {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct FetchCounts {
     changed: AtomicU64,
     unchanged: AtomicU64,
     failed: AtomicU64,
@@ -84,7 +84,7 @@ pub(crate) struct RemoteReport {
 }
 
 /// The response to a request that needs another state of the set.
-pub(super) enum Asked {
+pub(super) enum KeySetAnswer {
     /// A fetch is under way.
     Wait(Wait),
     /// The last one was a moment ago, or no other one will be.
@@ -98,11 +98,11 @@ pub(super) enum Asked {
 /// Until a fetch has ended.
 pub(super) struct Wait {
     ended: Pin<Box<dyn Future<Output = ()>>>,
-    _place: Place,
+    _place: WaitPlace,
 }
 
 /// One of those that wait.
-struct Place(Arc<AtomicUsize>);
+struct WaitPlace(Arc<AtomicUsize>);
 
 impl RemoteKeys {
     /// The set of the filter of this name, of which nothing is known yet. What it keeps is charged to
@@ -114,14 +114,14 @@ impl RemoteKeys {
             source,
             known: RwLock::default(),
             // The task begins with one.
-            flight: Mutex::new(Flight {
+            flight: Mutex::new(FetchProgress {
                 is_under_way: true,
-                ..Flight::default()
+                ..FetchProgress::default()
             }),
             asked: Notify::new(),
             ended: watch::Sender::new(()),
             waiting: Arc::default(),
-            counts: Counts::default(),
+            counts: FetchCounts::default(),
             lease: account.lease(),
         }
     }
@@ -151,21 +151,21 @@ impl RemoteKeys {
     }
 
     /// Asks for another state than that of `generation`, on behalf of a request that it has no key for.
-    pub(super) fn ask(&self, generation: u64, now: Instant) -> Asked {
-        let place = Place::take(&self.waiting);
+    pub(super) fn ask(&self, generation: u64, now: Instant) -> KeySetAnswer {
+        let place = WaitPlace::take(&self.waiting);
         let mut flight = self.flight();
         if self.known().generation != generation {
-            return Asked::Changed;
+            return KeySetAnswer::Changed;
         }
         if flight.has_ended {
-            return Asked::Cooling;
+            return KeySetAnswer::Cooling;
         }
         if !flight.is_under_way {
             let cools_until = flight
                 .began_at
                 .and_then(|at| at.checked_add(self.source.cooldown));
             if cools_until.is_some_and(|until| now < until) {
-                return Asked::Cooling;
+                return KeySetAnswer::Cooling;
             }
             flight.is_under_way = true;
             self.asked.notify_one();
@@ -174,8 +174,8 @@ impl RemoteKeys {
         let mut ended = self.ended.subscribe();
         drop(flight);
         match place {
-            None => Asked::Full,
-            Some(place) => Asked::Wait(Wait {
+            None => KeySetAnswer::Full,
+            Some(place) => KeySetAnswer::Wait(Wait {
                 ended: Box::pin(async move {
                     let _ = ended.changed().await;
                 }),
@@ -274,7 +274,7 @@ impl RemoteKeys {
         Landing(self)
     }
 
-    fn flight(&self) -> MutexGuard<'_, Flight> {
+    fn flight(&self) -> MutexGuard<'_, FetchProgress> {
         self.flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -290,7 +290,7 @@ impl Drop for Landing<'_> {
     }
 }
 
-impl Place {
+impl WaitPlace {
     fn take(waiting: &Arc<AtomicUsize>) -> Option<Self> {
         let place = Self(Arc::clone(waiting));
         let before = waiting.fetch_add(1, Ordering::Relaxed);
@@ -298,7 +298,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitPlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -81,13 +81,13 @@ fn step(filter: &JwtFilter, authorization: &str) -> Step {
 }
 
 /// The refusal of a token with this header and an invalid signature.
-fn refused_for(filter: &JwtFilter, header: &str, remote: Option<&KeySet>) -> Refused {
+fn refused_for(filter: &JwtFilter, header: &str, remote: Option<&KeySet>) -> TokenRejection {
     let text = format!("{}.e30.AAAA", URL_SAFE_NO_PAD.encode(header));
     let claims = filter.0.signed_claims(&text, remote);
     claims.expect_err("it is not signed")
 }
 
-const BAD_SIGNATURE: Refused = Refused::Invalid("the signature is not valid");
+const BAD_SIGNATURE: TokenRejection = TokenRejection::Invalid("the signature is not valid");
 
 #[test]
 fn a_good_token_passes_and_is_told_to_the_filters_that_follow() {
@@ -213,12 +213,12 @@ fn headers_that_say_too_much_or_nothing_are_refused() {
         r#"{"alg":"HS256"}{}"#,
         "\"",
     ] {
-        assert_eq!(refused(malformed), Refused::Malformed, "{malformed}");
+        assert_eq!(refused(malformed), TokenRejection::Malformed, "{malformed}");
     }
     for critical in [r#"["exp"]"#, "null"] {
         let critical = refused(&format!(r#"{{"alg":"HS256","crit":{critical}}}"#));
         let says = "the `crit` header of the token is not supported";
-        assert_eq!(critical, Refused::Invalid(says));
+        assert_eq!(critical, TokenRejection::Invalid(says));
     }
     // Members are named in any spelling of JSON, and what others are is nobody's business.
     let spelled = r#" {"\u0061lg":"HS25\u0036","typ":1,"x":[null]}"#;
@@ -269,7 +269,7 @@ fn a_key_verifies_with_its_own_algorithm_the_tokens_that_name_it() {
         BAD_SIGNATURE
     );
     assert_eq!(refused(&named, r#"{"alg":"HS256"}"#), BAD_SIGNATURE);
-    let unknown = Refused::Invalid(NO_KEY);
+    let unknown = TokenRejection::Invalid(NO_KEY);
     assert_eq!(refused(&named, r#"{"alg":"HS256","kid":"b"}"#), unknown);
     for algorithm in ["HS384", "none"] {
         let header = format!(r#"{{"alg":"{algorithm}"}}"#);
@@ -277,7 +277,7 @@ fn a_key_verifies_with_its_own_algorithm_the_tokens_that_name_it() {
     }
     // What a set could have.
     let of_sets = refused(&named, r#"{"alg":"RS256"}"#);
-    assert_eq!(of_sets, Refused::UnknownKey(NO_KEY, 0));
+    assert_eq!(of_sets, TokenRejection::UnknownKey(NO_KEY, 0));
     let nameless = filter_with(config(), vec![key(None)], None);
     let header = r#"{"alg":"HS256","kid":"b"}"#;
     assert_eq!(refused(&nameless, header), BAD_SIGNATURE);
@@ -295,7 +295,11 @@ fn judged(config: Jwt, mut claims: Value, ends_at: Result<u64, &'static str>) {
     }
     let claims = claims.as_object().expect("an object");
     let judged = filter(config).0.judge(claims, NOW);
-    assert_eq!(judged, ends_at.map_err(Refused::Invalid), "{claims:?}");
+    assert_eq!(
+        judged,
+        ends_at.map_err(TokenRejection::Invalid),
+        "{claims:?}"
+    );
 }
 
 #[test]
@@ -326,7 +330,10 @@ fn tokens_are_good_from_and_until_the_times_that_they_name() {
     }
     let claims = serde_json::Map::new();
     let never = filter(config()).0.judge(&claims, NOW);
-    assert_eq!(never, Err(Refused::Invalid("the token has no `exp`")));
+    assert_eq!(
+        never,
+        Err(TokenRejection::Invalid("the token has no `exp`"))
+    );
 }
 
 #[test]
@@ -436,7 +443,7 @@ fn a_token_of_an_unknown_key_waits_for_a_fetch_where_there_is_a_url() {
     let Step::Attach(mut waiting) = waiting else {
         panic!("{waiting:?}");
     };
-    assert_eq!(format!("{waiting:?}"), "Waiting { .. }");
+    assert_eq!(format!("{waiting:?}"), "KeyWait { .. }");
     // One that no set could verify does not.
     let of_secret = token_by(&Header::new(Algorithm::HS384), &json!({}), SECRET);
     assert_eq!(responded(step(&with, &bearer(&of_secret))).status, 401);
@@ -520,6 +527,6 @@ fn claims_that_take_much_leave_room_for_others() {
     exchange.identity.clear();
     let others = budget.root().lease().try_reserve(12 << 20);
     let _others = others.expect("kept tokens give way");
-    assert_eq!(begin(&greedy_token(9)), Err(Refused::OverBudget));
+    assert_eq!(begin(&greedy_token(9)), Err(TokenRejection::OverBudget));
     assert_eq!(begin(&token(json!({ "sub": "ann" }))), Ok(()));
 }

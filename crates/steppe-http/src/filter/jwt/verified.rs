@@ -15,7 +15,7 @@ use crate::limits::JWT_KEPT_SHARE;
 
 /// Tokens by a hash of their text, each in the one place that it may have.
 pub(super) struct Verified {
-    places: Box<[Mutex<Option<Entry>>]>,
+    places: Box<[Mutex<Option<VerifiedToken>>]>,
     _charge: Option<Reservation>,
     hasher: RandomState,
     /// Bytes of all tokens that are kept, and the most that they may take.
@@ -29,7 +29,7 @@ pub(super) struct Verified {
     hand: AtomicUsize,
 }
 
-struct Entry {
+struct VerifiedToken {
     token: Arc<Token>,
     /// The generation of the key set that verified it: tokens of earlier ones are not trusted.
     generation: u64,
@@ -37,7 +37,7 @@ struct Entry {
 
 impl Verified {
     pub(super) fn new(places: usize, account: &Account) -> Arc<Self> {
-        let bytes = size_of::<Mutex<Option<Entry>>>();
+        let bytes = size_of::<Mutex<Option<VerifiedToken>>>();
         let (places, charge) = table_of(account, places, 0, bytes);
         let verified = Arc::new(Self {
             places: std::iter::repeat_with(Mutex::default)
@@ -76,7 +76,7 @@ impl Verified {
             return;
         }
         self.kept_bytes.fetch_add(token.bytes(), Ordering::Relaxed);
-        let entry = Entry {
+        let entry = VerifiedToken {
             token: Arc::clone(token),
             generation,
         };
@@ -103,8 +103,9 @@ impl Verified {
         let mut earliest = u64::MAX;
         for place in &self.places {
             let mut entry = place.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_over =
-                |entry: &mut Entry| entry.token.ends_at <= now || entry.generation != generation;
+            let is_over = |entry: &mut VerifiedToken| {
+                entry.token.ends_at <= now || entry.generation != generation
+            };
             let over = entry.take_if(is_over);
             if let Some(entry) = &*entry {
                 earliest = earliest.min(entry.token.ends_at);
@@ -139,14 +140,14 @@ impl Verified {
     }
 
     /// The place's lock is not held: a reservation that ends grants bytes to others.
-    fn gave_up(&self, entry: Option<Entry>) {
+    fn gave_up(&self, entry: Option<VerifiedToken>) {
         if let Some(entry) = entry {
             self.kept_bytes
                 .fetch_sub(entry.token.bytes(), Ordering::Relaxed);
         }
     }
 
-    fn place(&self, text: &str) -> Option<&Mutex<Option<Entry>>> {
+    fn place(&self, text: &str) -> Option<&Mutex<Option<VerifiedToken>>> {
         let hash = u128::from(self.hasher.hash_one(text));
         let at = (hash * self.places.len() as u128) >> u64::BITS;
         self.places.get(usize::try_from(at).ok()?)
@@ -286,7 +287,7 @@ mod tests {
         }
         let held = charged(&account, "held", (4 << 10, 1));
         verified.put(&held, 0);
-        let all_but_held = (1 << 20) - (4 << 10) - 64 * size_of::<Mutex<Option<Entry>>>();
+        let all_but_held = (1 << 20) - (4 << 10) - 64 * size_of::<Mutex<Option<VerifiedToken>>>();
         let lease = budget.root().lease();
         let all = lease.try_reserve(all_but_held).expect("tokens give way");
         assert_eq!(verified.kept_bytes.load(Ordering::Relaxed), 0);

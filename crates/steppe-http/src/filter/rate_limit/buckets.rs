@@ -12,7 +12,7 @@ use crate::config::Rate;
 
 /// Theoretical arrival times by key.
 pub(super) struct Buckets {
-    pub(super) slots: Box<[Slot]>,
+    pub(super) slots: Box<[BucketSlot]>,
     /// Nanoseconds in which one token comes.
     interval: u64,
     /// Nanoseconds in which a bucket fills.
@@ -20,7 +20,7 @@ pub(super) struct Buckets {
 }
 
 #[derive(Default)]
-pub(super) struct Slot {
+pub(super) struct BucketSlot {
     /// Hash of a key; 0: none.
     key: AtomicU64,
     /// When its bucket is full again.
@@ -32,7 +32,7 @@ impl Buckets {
         let per = u64::try_from(rate.per.as_nanos()).unwrap_or(u64::MAX);
         let interval = (per / u64::from(rate.requests.max(1))).max(1);
         Self {
-            slots: std::iter::repeat_with(Slot::default)
+            slots: std::iter::repeat_with(BucketSlot::default)
                 .take(entries)
                 .collect(),
             interval,
@@ -68,7 +68,7 @@ impl Buckets {
     }
 
     /// The slot of a key, which may have been another's until now.
-    fn slot(&self, key: u64) -> &Slot {
+    fn slot(&self, key: u64) -> &BucketSlot {
         let set = set_of(&self.slots, key);
         loop {
             if let Some(slot) = set

@@ -14,18 +14,18 @@ const COUNT_BITS: u32 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
 /// Counts of all keys.
-pub(super) struct InFlight {
+pub(super) struct RequestsInFlight {
     slots: Box<[AtomicU64]>,
     limit: u64,
 }
 
 /// A request in flight, as long as it is.
-pub(super) struct Place {
-    table: Arc<InFlight>,
+pub(super) struct RequestPlace {
+    table: Arc<RequestsInFlight>,
     at: usize,
 }
 
-impl InFlight {
+impl RequestsInFlight {
     pub(super) fn new(limit: u32, entries: usize) -> Arc<Self> {
         Arc::new(Self {
             slots: std::iter::repeat_with(AtomicU64::default)
@@ -36,7 +36,7 @@ impl InFlight {
     }
 
     /// A place for a request of `key`; `None`: there are as many as may be.
-    pub(super) fn enter(self: &Arc<Self>, key: u64) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, key: u64) -> Option<RequestPlace> {
         let set = set_of(&self.slots, key);
         let first = (set.as_ptr().addr() - self.slots.as_ptr().addr()) / size_of::<AtomicU64>();
         let tag = key >> COUNT_BITS;
@@ -65,7 +65,7 @@ impl InFlight {
             {
                 continue;
             }
-            let place = Place {
+            let place = RequestPlace {
                 table: Arc::clone(self),
                 at: first + at,
             };
@@ -85,7 +85,7 @@ fn counts(word: u64, tag: u64) -> bool {
     word >> COUNT_BITS == tag && word & COUNT_MASK > 0
 }
 
-impl Drop for Place {
+impl Drop for RequestPlace {
     fn drop(&mut self) {
         // The count is not 0 while there is a place.
         self.table.slots[self.at].fetch_sub(1, Ordering::Relaxed);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn so_many_are_in_flight_and_who_leaves_makes_room() {
-        let table = InFlight::new(2, 64);
+        let table = RequestsInFlight::new(2, 64);
         let key = 77 << 40;
         let places: Vec<_> = (0..3).map(|_| table.enter(key)).collect();
         assert!(places[1].is_some() && places[2].is_none());
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn too_many_keys_make_limits_stricter_never_wider() {
-        let table = InFlight::new(1, WAYS);
+        let table = RequestsInFlight::new(1, WAYS);
         let keys = (1..=100).map(|key: u64| key << 40);
         let places: Vec<_> = keys.filter_map(|key| table.enter(key)).collect();
         assert_eq!(places.len(), WAYS);
@@ -120,14 +120,14 @@ mod tests {
     }
 
     /// Requests of each place, in order.
-    fn requests(table: &InFlight) -> Vec<u64> {
+    fn requests(table: &RequestsInFlight) -> Vec<u64> {
         let words = table.slots.iter().map(|slot| slot.load(Ordering::Relaxed));
         words.map(|word| word & COUNT_MASK).collect()
     }
 
     #[test]
     fn who_leaves_makes_room_in_whatever_set_it_was() {
-        let table = InFlight::new(1, 64);
+        let table = RequestsInFlight::new(1, 64);
         for set in 0..8 {
             let key = set << 61 | 1 << 40;
             let place = table.enter(key).expect("room");
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_key_without_requests_leaves_its_place_to_another() {
-        let table = InFlight::new(1, WAYS);
+        let table = RequestsInFlight::new(1, WAYS);
         let mut places: Vec<_> = (1..=8).map(|key| table.enter(key << 40)).collect();
         assert!(table.enter(9 << 40).is_none());
         // The place that is left has the greatest key.
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_key_is_counted_where_it_has_requests() {
-        let table = InFlight::new(2, WAYS);
+        let table = RequestsInFlight::new(2, WAYS);
         let key = 7 << 40;
         let other = table.enter(8 << 40);
         let second = table.enter(key);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn threads_share_one_limit() {
-        let table = InFlight::new(3, 64);
+        let table = RequestsInFlight::new(3, 64);
         let most = AtomicU64::new(0);
         let now = AtomicU64::new(0);
         std::thread::scope(|scope| {

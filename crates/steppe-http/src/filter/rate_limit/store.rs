@@ -47,13 +47,13 @@ return 0
 
 /// The way to the store.
 pub(super) struct Store {
-    to_thread: mpsc::Sender<Question>,
+    to_thread: mpsc::Sender<StoreQuestion>,
     counts: Arc<Counts>,
 }
 
 /// The store's answer for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum StoreAnswer {
     /// The request passes.
     Pass,
     /// The request must wait for so many nanoseconds.
@@ -62,9 +62,9 @@ pub(super) enum Answer {
     Away,
 }
 
-struct Question {
+struct StoreQuestion {
     key: String,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<StoreAnswer>,
 }
 
 impl Store {
@@ -91,12 +91,12 @@ impl Store {
     }
 
     /// Asks about a request of `key`. `None`: it can't be asked.
-    pub(super) fn ask(&self, key: String) -> Option<oneshot::Receiver<Answer>> {
+    pub(super) fn ask(&self, key: String) -> Option<oneshot::Receiver<StoreAnswer>> {
         if !self.counts.is_store_there.load(Ordering::Relaxed) {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        let asked = self.to_thread.try_send(Question { key, answer });
+        let asked = self.to_thread.try_send(StoreQuestion { key, answer });
         asked.is_ok().then_some(answered)
     }
 }
@@ -113,13 +113,13 @@ struct Line {
 
 /// The connection that is used, and its number.
 #[derive(Default)]
-struct Connected {
+struct StoreConnection {
     connection: RefCell<Option<MultiplexedConnection>>,
     number: Cell<u64>,
     is_lost: Notify,
 }
 
-impl Connected {
+impl StoreConnection {
     fn begin(&self, connection: MultiplexedConnection) {
         self.connection.replace(Some(connection));
         self.number.set(self.number.get() + 1);
@@ -138,9 +138,9 @@ impl Line {
         }
     }
 
-    async fn serve(self, mut questions: mpsc::Receiver<Question>) {
+    async fn serve(self, mut questions: mpsc::Receiver<StoreQuestion>) {
         let this = Rc::new(self);
-        let connected = Rc::<Connected>::default();
+        let connected = Rc::<StoreConnection>::default();
         let keeping = spawn_local(Rc::clone(&this).keep_connected(Rc::clone(&connected)));
         let room = Rc::new(Semaphore::new(STORE_IN_FLIGHT_MAX));
         while let Some(question) = questions.recv().await {
@@ -162,7 +162,7 @@ impl Line {
     }
 
     /// Connects, and again whenever the connection is lost.
-    async fn keep_connected(self: Rc<Self>, connected: Rc<Connected>) {
+    async fn keep_connected(self: Rc<Self>, connected: Rc<StoreConnection>) {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(Duration::from_secs(1)))
             .set_response_timeout(Some(RESPONSE_TIMEOUT));
@@ -190,18 +190,18 @@ impl Line {
         }
     }
 
-    async fn answer(&self, connected: &Connected, key: &str) -> Answer {
+    async fn answer(&self, connected: &StoreConnection, key: &str) -> StoreAnswer {
         let number = connected.number.get();
         let connection = connected.connection.borrow().clone();
         let Some(mut connection) = connection else {
-            return Answer::Away;
+            return StoreAnswer::Away;
         };
         let mut call = self.script.prepare_invoke();
         call.key(key).arg(self.interval).arg(self.capacity);
         let answered: Result<u64, RedisError> = call.invoke_async(&mut connection).await;
         match answered {
-            Ok(0) => Answer::Pass,
-            Ok(micros) => Answer::Wait(micros.saturating_mul(1000)),
+            Ok(0) => StoreAnswer::Pass,
+            Ok(micros) => StoreAnswer::Wait(micros.saturating_mul(1000)),
             Err(error) => {
                 // What was asked on it before says nothing about the next one.
                 let is_current = number == connected.number.get();
@@ -210,7 +210,7 @@ impl Line {
                     tracing::warn!(%error, "rate limit store unreachable: limits are local to this node");
                     connected.is_lost.notify_one();
                 }
-                Answer::Away
+                StoreAnswer::Away
             }
         }
     }

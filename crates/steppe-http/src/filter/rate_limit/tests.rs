@@ -33,7 +33,7 @@ fn a_table_is_charged_and_shrinks_to_the_budget() {
     let filter = RateLimitFilter::new(config(65_536), budget.root());
     let rate = filter.rate.as_ref().expect("it has one");
     assert!(rate.buckets.slots.len() >= 1024);
-    let bytes = rate.buckets.slots.len() * size_of::<Slot>();
+    let bytes = rate.buckets.slots.len() * size_of::<BucketSlot>();
     assert!(budget.root().reserved_bytes() >= bytes as u64);
     assert_eq!(bytes.count_ones(), 1);
 }
@@ -54,17 +54,17 @@ fn networks_are_told_apart_by_their_leading_bits() {
 
 #[test]
 fn a_key_of_the_store_tells_nothing_and_tells_keys_apart() {
-    let text = |key: &Key<'_>| key.text("f");
-    let value = |text: &'static str| Key::Value(Some(Cow::Borrowed(text.as_bytes())));
+    let text = |key: &BucketKey<'_>| key.text("f");
+    let value = |text: &'static str| BucketKey::Value(Some(Cow::Borrowed(text.as_bytes())));
     assert!(!text(&value("secret")).contains("secret"));
     assert_eq!(text(&value("a")), text(&value("a")));
     assert_eq!(text(&value("a")).len(), "steppe:limit:f:".len() + 32);
     let keys = [
         value("a"),
         value(""),
-        Key::Value(None),
-        Key::Network(4, 1),
-        Key::Network(6, 1),
+        BucketKey::Value(None),
+        BucketKey::Network(4, 1),
+        BucketKey::Network(6, 1),
     ];
     let texts: std::collections::BTreeSet<_> = keys.iter().map(text).collect();
     assert_eq!(texts.len(), 5);

@@ -10,7 +10,7 @@ use steppe_mem::{Buffer, Chunk, Lease};
 
 use super::decoding;
 use super::json::Edits;
-use super::room::{self, Refused};
+use super::room::{self, ContentRejection};
 use crate::config::{Coding, JsonEdits, Unreadable};
 use crate::error::GatewayError;
 use crate::exchange::Part;
@@ -41,21 +41,21 @@ struct Collected {
 /// One exchange of which content is edited.
 #[derive(Debug)]
 pub(super) struct Editing {
-    request: Option<Request>,
+    request: Option<RequestEdit>,
     response: Option<Arc<JsonEditor>>,
     is_to_head: bool,
-    collected: Option<Response>,
+    collected: Option<ResponseEdit>,
 }
 
 #[derive(Debug)]
-struct Request {
+struct RequestEdit {
     content: Collected,
     coding: Option<Coding>,
     whole: Option<WholeContent>,
 }
 
 #[derive(Debug)]
-struct Response {
+struct ResponseEdit {
     content: Collected,
     /// The edited content.
     edited: Option<Chunk>,
@@ -79,7 +79,7 @@ impl JsonEditor {
         coding: Option<Coding>,
         content: &[u8],
         lease: &Lease,
-    ) -> Result<Option<Buffer>, Refused> {
+    ) -> Result<Option<Buffer>, ContentRejection> {
         let decode = |coding| decoding::decode(coding, content, self.bytes_max, lease);
         let decoded = coding.map(decode).transpose()?;
         let text = decoded.as_ref().map_or(content, Buffer::filled);
@@ -89,7 +89,7 @@ impl JsonEditor {
             // Its buffer may have room for all that it might have become.
             (None, Some(decoded)) if decoded.spare() > decoded.len() => {
                 let fitting = Buffer::take(lease, decoded.len());
-                let mut fitting = fitting.map_err(|_| Refused::OverBudget)?;
+                let mut fitting = fitting.map_err(|_| ContentRejection::OverBudget)?;
                 fitting.put(decoded.filled()).expect("it has room");
                 Ok(Some(fitting))
             }
@@ -98,23 +98,23 @@ impl JsonEditor {
     }
 
     /// `text` edited; `None` where it goes on as it is.
-    fn edit(&self, text: &[u8], lease: &Lease) -> Result<Option<Buffer>, Refused> {
+    fn edit(&self, text: &[u8], lease: &Lease) -> Result<Option<Buffer>, ContentRejection> {
         // Most texts do not grow; an edit of each item of an array may have them grow by far.
         let usual = 2 * text.len() + self.edits.bytes() + 64;
         let apply = |out: &mut Buffer| self.edits.apply(text, out);
         match room::written(lease, usual, self.bytes_max, apply) {
-            Err(Refused::Unreadable) if self.unreadable == Unreadable::Pass => Ok(None),
+            Err(ContentRejection::Unreadable) if self.unreadable == Unreadable::Pass => Ok(None),
             edited => edited.map(Some),
         }
     }
 }
 
 impl Collected {
-    fn new(editor: &Arc<JsonEditor>, length: ContentLength) -> Result<Self, Refused> {
+    fn new(editor: &Arc<JsonEditor>, length: ContentLength) -> Result<Self, ContentRejection> {
         let is_long =
             matches!(length, ContentLength::Known(bytes) if bytes > editor.bytes_max as u64);
         if is_long {
-            return Err(Refused::TooLong);
+            return Err(ContentRejection::TooLong);
         }
         Ok(Self {
             editor: Arc::clone(editor),
@@ -124,7 +124,7 @@ impl Collected {
         })
     }
 
-    fn put(&mut self, part: Part) -> Result<(), Refused> {
+    fn put(&mut self, part: Part) -> Result<(), ContentRejection> {
         let chunk = match part {
             Part::End(mut trailers) => {
                 if let Some(trailers) = &mut trailers {
@@ -137,7 +137,7 @@ impl Collected {
         };
         let bytes = self.filled().len() + chunk.len();
         if bytes > self.editor.bytes_max {
-            return Err(Refused::TooLong);
+            return Err(ContentRejection::TooLong);
         }
         if self
             .buffer
@@ -147,18 +147,20 @@ impl Collected {
             self.grow(bytes, chunk.lease())?;
         }
         let buffer = self.buffer.as_mut().expect("it has room");
-        buffer.put(chunk.filled()).map_err(|_| Refused::OverBudget)
+        buffer
+            .put(chunk.filled())
+            .map_err(|_| ContentRejection::OverBudget)
     }
 
     /// Moves to a buffer for `bytes` and as many again, but for no more than what is said to come: who
     /// announces much and sends little holds little. As buffers double, little is copied often.
-    fn grow(&mut self, bytes: usize, lease: &Lease) -> Result<(), Refused> {
+    fn grow(&mut self, bytes: usize, lease: &Lease) -> Result<(), ContentRejection> {
         let said = match self.length {
             ContentLength::Known(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
             ContentLength::Empty | ContentLength::Unknown => 0,
         };
         let wanted = said.min(2 * bytes).max(bytes);
-        let mut larger = Buffer::take(lease, wanted).map_err(|_| Refused::OverBudget)?;
+        let mut larger = Buffer::take(lease, wanted).map_err(|_| ContentRejection::OverBudget)?;
         larger.put(self.filled()).expect("it is larger");
         self.buffer = Some(larger);
         Ok(())
@@ -175,8 +177,8 @@ impl Collected {
     /// The received content after `edit`, or unchanged; `None`: there is none.
     fn edited(
         &mut self,
-        edit: impl FnOnce(&JsonEditor, &[u8], &Lease) -> Result<Option<Buffer>, Refused>,
-    ) -> Result<Option<Buffer>, Refused> {
+        edit: impl FnOnce(&JsonEditor, &[u8], &Lease) -> Result<Option<Buffer>, ContentRejection>,
+    ) -> Result<Option<Buffer>, ContentRejection> {
         let Some(content) = self.buffer.take() else {
             return Ok(None);
         };
@@ -195,9 +197,10 @@ impl Editing {
         let is_edited = head.length != ContentLength::Empty && is_json(&head.fields);
         let request = match request.filter(|_| is_edited) {
             None => None,
-            Some(editor) => Some(Request {
+            Some(editor) => Some(RequestEdit {
                 coding: coding(&head.fields)?,
-                content: Collected::new(editor, head.length).map_err(Refused::of_request)?,
+                content: Collected::new(editor, head.length)
+                    .map_err(ContentRejection::of_request)?,
                 whole: None,
             }),
         };
@@ -228,7 +231,10 @@ impl ExchangeFilter for Editing {
 
     fn put_content(&mut self, part: Part) -> Result<(), GatewayError> {
         match &mut self.request {
-            Some(request) => request.content.put(part).map_err(Refused::of_request),
+            Some(request) => request
+                .content
+                .put(part)
+                .map_err(ContentRejection::of_request),
             None => Ok(()),
         }
     }
@@ -268,8 +274,8 @@ impl ExchangeFilter for Editing {
         if self.is_to_head {
             return Ok(());
         }
-        let content = Collected::new(editor, head.length).map_err(Refused::of_response)?;
-        self.collected = Some(Response {
+        let content = Collected::new(editor, head.length).map_err(ContentRejection::of_response)?;
+        self.collected = Some(ResponseEdit {
             content,
             edited: None,
             length: ContentLength::Unknown,
@@ -304,12 +310,12 @@ impl ExchangeFilter for Editing {
     }
 }
 
-impl Request {
+impl RequestEdit {
     fn edit(&mut self, head: &mut RequestHead) -> Result<(), GatewayError> {
         let coding = self.coding;
         let edited = (self.content)
             .edited(|editor, content, lease| editor.rewrite(coding, content, lease))
-            .map_err(Refused::of_request)?;
+            .map_err(ContentRejection::of_request)?;
         if coding.is_some() && edited.is_some() {
             head.fields.remove(b"content-encoding");
         }
@@ -328,12 +334,14 @@ impl Request {
     }
 }
 
-impl BodyTransform for Response {
+impl BodyTransform for ResponseEdit {
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
-        self.content.put(part).map_err(Refused::of_response)?;
+        self.content
+            .put(part)
+            .map_err(ContentRejection::of_response)?;
         if self.content.is_whole() {
             let edited = self.content.edited(JsonEditor::edit);
-            let edited = edited.map_err(Refused::of_response)?;
+            let edited = edited.map_err(ContentRejection::of_response)?;
             if matches!(self.content.end, Some(None)) {
                 let bytes = edited.as_ref().map_or(0, Buffer::len);
                 self.length = ContentLength::Known(bytes as u64);

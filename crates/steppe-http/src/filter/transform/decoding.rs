@@ -8,7 +8,7 @@ use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use flate2::{Decompress, FlushDecompress, Status};
 use steppe_mem::{Buffer, Lease};
 
-use super::room::{self, Fault, Refused};
+use super::room::{self, ContentRejection, EditFault};
 use crate::config::Coding;
 use crate::limits::{BROTLI_DECODER_BYTES, DECODER_BYTES};
 
@@ -18,11 +18,11 @@ pub(super) fn decode(
     encoded: &[u8],
     bytes_max: usize,
     lease: &Lease,
-) -> Result<Buffer, Refused> {
+) -> Result<Buffer, ContentRejection> {
     /// The factor by which content usually grows: room for that is tried first.
     const USUAL: usize = 8;
     let state = lease.try_reserve(state_bytes(coding, encoded));
-    let _state = state.map_err(|_| Refused::OverBudget)?;
+    let _state = state.map_err(|_| ContentRejection::OverBudget)?;
     let usual = match coding {
         Coding::Gzip | Coding::Zstd => encoded.len().saturating_mul(USUAL),
         // Its decoder fills its window before it gives anything: a second try could cost as much again.
@@ -37,7 +37,7 @@ pub(super) fn decode(
     })
 }
 
-fn decode_into(coding: Coding, encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
+fn decode_into(coding: Coding, encoded: &[u8], room: &mut [u8]) -> Result<usize, EditFault> {
     match coding {
         Coding::Gzip => gunzip(encoded, room),
         Coding::Zstd => unzstd(encoded, room),
@@ -64,7 +64,7 @@ fn brotli_window_bits(encoded: &[u8]) -> u32 {
     }
 }
 
-fn gunzip(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
+fn gunzip(encoded: &[u8], room: &mut [u8]) -> Result<usize, EditFault> {
     const WINDOW_BITS: u8 = 15;
     let mut gzip = Decompress::new_gzip(WINDOW_BITS);
     let status = gzip.decompress(encoded, room, FlushDecompress::Finish);
@@ -72,23 +72,23 @@ fn gunzip(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
     let is_read = gzip.total_in() == encoded.len() as u64;
     match status {
         Ok(Status::StreamEnd) if is_read => Ok(written),
-        Ok(Status::Ok | Status::BufError) if written == room.len() => Err(Fault::Full),
-        _ => Err(Fault::Invalid),
+        Ok(Status::Ok | Status::BufError) if written == room.len() => Err(EditFault::Full),
+        _ => Err(EditFault::Invalid),
     }
 }
 
-fn unzstd(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
-    let mut zstd = zstd_safe::DCtx::try_create().ok_or(Fault::Invalid)?;
+fn unzstd(encoded: &[u8], room: &mut [u8]) -> Result<usize, EditFault> {
+    let mut zstd = zstd_safe::DCtx::try_create().ok_or(EditFault::Invalid)?;
     zstd.decompress(room, encoded).map_err(|code| {
         let name = zstd_safe::get_error_name(code);
         match name.contains("too small") {
-            true => Fault::Full,
-            false => Fault::Invalid,
+            true => EditFault::Full,
+            false => EditFault::Invalid,
         }
     })
 }
 
-fn unbrotli(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
+fn unbrotli(encoded: &[u8], room: &mut [u8]) -> Result<usize, EditFault> {
     let alloc = StandardAlloc::default;
     // Strict: no windows beyond those of RFC 7932, which a decoder fills before it gives anything.
     let mut state = BrotliState::new_strict(alloc(), alloc(), alloc());
@@ -106,8 +106,8 @@ fn unbrotli(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
     );
     match result {
         BrotliResult::ResultSuccess if input_left == 0 => Ok(written),
-        BrotliResult::NeedsMoreOutput => Err(Fault::Full),
-        _ => Err(Fault::Invalid),
+        BrotliResult::NeedsMoreOutput => Err(EditFault::Full),
+        _ => Err(EditFault::Invalid),
     }
 }
 
@@ -129,12 +129,15 @@ mod tests {
         content.map_err(|refused| refused.of_request().status)
     }
 
-    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-    fn brotli(content: &[u8], large_window: bool) -> Vec<u8> {
+    /// Bits of a window beyond those of RFC 7932.
+    const LARGE_WINDOW_BITS: i32 = 30;
+    const WINDOW_BITS_MAX: i32 = 24;
+
+    fn brotli(content: &[u8], window_bits: i32) -> Vec<u8> {
         let params = brotli::enc::BrotliEncoderParams {
             quality: 3,
-            lgwin: if large_window { 30 } else { 24 },
-            large_window,
+            lgwin: window_bits,
+            large_window: window_bits > WINDOW_BITS_MAX,
             ..Default::default()
         };
         let mut writer = brotli::CompressorWriter::with_params(Vec::new(), 4096, &params);
@@ -145,15 +148,18 @@ mod tests {
     #[test]
     fn brotli_has_the_windows_of_its_rfc_alone() {
         let content = vec![b'a'; BYTES_MAX];
-        assert_eq!(decoded(&brotli(&content, false)), Ok(content.clone()));
-        let large = brotli(&content, true);
+        assert_eq!(
+            decoded(&brotli(&content, WINDOW_BITS_MAX)),
+            Ok(content.clone())
+        );
+        let large = brotli(&content, LARGE_WINDOW_BITS);
         assert_eq!(large[0], 0x11, "it says that its window is large");
         assert_eq!(decoded(&large), Err(400));
     }
 
     #[test]
     fn what_is_longer_than_it_may_be_is_refused() {
-        let longer = brotli(&vec![b'a'; BYTES_MAX + 1], false);
+        let longer = brotli(&vec![b'a'; BYTES_MAX + 1], WINDOW_BITS_MAX);
         assert_eq!(decoded(&longer), Err(413));
     }
 }

@@ -14,7 +14,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use steppe_mem::Buffer;
 
-use super::room::Fault;
+use super::room::EditFault;
 use crate::config::JsonEdits;
 use crate::limits::JSON_ARRAYS_DEEP_MAX;
 
@@ -88,15 +88,15 @@ impl Edits {
     }
 
     /// Writes `text`, edited, into the room of `out`.
-    pub(super) fn apply(&self, text: &[u8], out: &mut Buffer) -> Result<(), Fault> {
-        let raw: &RawValue = serde_json::from_slice(text).map_err(|_| Fault::Invalid)?;
+    pub(super) fn apply(&self, text: &[u8], out: &mut Buffer) -> Result<(), EditFault> {
+        let raw: &RawValue = serde_json::from_slice(text).map_err(|_| EditFault::Invalid)?;
         let mut out = Out {
             buffer: out,
             is_full: false,
         };
         self.write(raw, &mut out, 0).map_err(|_| match out.is_full {
-            true => Fault::Full,
-            false => Fault::Invalid,
+            true => EditFault::Full,
+            false => EditFault::Invalid,
         })
     }
 
@@ -104,7 +104,7 @@ impl Edits {
     fn write(&self, raw: &RawValue, out: &mut Out<'_>, deep: usize) -> serde_json::Result<()> {
         let text = raw.get();
         let mut reader = serde_json::Deserializer::from_str(text);
-        let editing = Editing {
+        let editing = ValueEditing {
             edits: self,
             out,
             deep,
@@ -119,7 +119,7 @@ impl Edits {
     /// Writes an object that was not there.
     fn write_new<E: Error>(&self, out: &mut Out<'_>) -> Result<(), E> {
         out.put(b"{")?;
-        let mut is_first = true;
+        let mut position = ItemPosition::First;
         for (name, edit) in &self.0 {
             let is_set = match edit {
                 Edit::Set(_) => true,
@@ -129,7 +129,7 @@ impl Edits {
             if !is_set {
                 continue;
             }
-            out.name(name, &mut is_first)?;
+            out.name(name, &mut position)?;
             match edit {
                 Edit::Set(text) => out.put(text.as_bytes())?,
                 Edit::Within(edits) => edits.write_new(out)?,
@@ -146,6 +146,12 @@ impl Edits {
     }
 }
 
+/// The position of a member within its object, or of an item within its array.
+enum ItemPosition {
+    First,
+    Later,
+}
+
 /// Room that text is written into.
 struct Out<'b> {
     buffer: &'b mut Buffer,
@@ -160,11 +166,17 @@ impl Out<'_> {
         })
     }
 
-    /// The name of the next member of an object.
-    fn name<E: Error>(&mut self, name: &str, is_first: &mut bool) -> Result<(), E> {
-        if !std::mem::replace(is_first, false) {
-            self.put(b",")?;
+    /// The comma between two members of an object, or two items of an array.
+    fn separate<E: Error>(&mut self, position: &mut ItemPosition) -> Result<(), E> {
+        match std::mem::replace(position, ItemPosition::Later) {
+            ItemPosition::First => Ok(()),
+            ItemPosition::Later => self.put(b","),
         }
+    }
+
+    /// The name of the next member of an object.
+    fn name<E: Error>(&mut self, name: &str, position: &mut ItemPosition) -> Result<(), E> {
+        self.separate(position)?;
         serde_json::to_writer(&mut *self, name).map_err(E::custom)?;
         self.put(b":")
     }
@@ -183,13 +195,13 @@ impl io::Write for Out<'_> {
 }
 
 /// A value that is read, and written edited.
-struct Editing<'a, 'b> {
+struct ValueEditing<'a, 'b> {
     edits: &'a Edits,
     out: &'a mut Out<'b>,
     deep: usize,
 }
 
-impl<'de> Visitor<'de> for Editing<'_, '_> {
+impl<'de> Visitor<'de> for ValueEditing<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -199,7 +211,7 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let Self { edits, out, deep } = self;
         out.put(b"{")?;
-        let mut is_first = true;
+        let mut position = ItemPosition::First;
         // What members that edits name were last.
         let mut last: BTreeMap<String, &'de RawValue> = BTreeMap::new();
         while let Some(name) = members.next_key::<Cow<'de, str>>()? {
@@ -207,7 +219,7 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
             if edits.0.contains_key(&*name) || edits.is_target(&name) {
                 last.insert(name.into_owned(), value);
             } else {
-                out.name(&name, &mut is_first)?;
+                out.name(&name, &mut position)?;
                 out.put(value.get().as_bytes())?;
             }
         }
@@ -216,22 +228,22 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
             let is_plain = value.is_none_or(|value| !value.get().starts_with(['{', '[']));
             match (edit, value) {
                 (Edit::Set(text), _) => {
-                    out.name(name, &mut is_first)?;
+                    out.name(name, &mut position)?;
                     out.put(text.as_bytes())?;
                 }
                 (Edit::Rename(to), value) => {
                     // What had the new name gives way.
                     if let Some(value) = value.or_else(|| last.get(to).copied()) {
-                        out.name(to, &mut is_first)?;
+                        out.name(to, &mut position)?;
                         out.put(value.get().as_bytes())?;
                     }
                 }
                 (Edit::Within(within), _) if is_plain && within.sets() => {
-                    out.name(name, &mut is_first)?;
+                    out.name(name, &mut position)?;
                     within.write_new(out)?;
                 }
                 (Edit::Within(within), Some(value)) => {
-                    out.name(name, &mut is_first)?;
+                    out.name(name, &mut position)?;
                     within.write(value, out, deep).map_err(A::Error::custom)?;
                 }
                 (Edit::Remove, _) | (Edit::Within(_), None) => {}
@@ -247,11 +259,9 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
             return Err(A::Error::custom("arrays nested too deeply"));
         }
         out.put(b"[")?;
-        let mut is_first = true;
+        let mut position = ItemPosition::First;
         while let Some(item) = items.next_element::<&'de RawValue>()? {
-            if !std::mem::replace(&mut is_first, false) {
-                out.put(b",")?;
-            }
+            out.separate(&mut position)?;
             edits.write(item, out, deep + 1).map_err(A::Error::custom)?;
         }
         out.put(b"]")
@@ -276,7 +286,7 @@ mod tests {
         })
     }
 
-    fn edited(text: &str) -> Result<String, Fault> {
+    fn edited(text: &str) -> Result<String, EditFault> {
         let budget = Budget::new(16 << 20);
         let mut out = Buffer::take(&budget.root().lease(), 1 << 20).expect("room");
         edits().apply(text.as_bytes(), &mut out)?;
@@ -336,14 +346,14 @@ mod tests {
             "{\"a\":\"\u{1}\"}",
             "{\"user\":{\"token\":tru}}",
         ] {
-            assert_eq!(edited(text), Err(Fault::Invalid), "{text}");
+            assert_eq!(edited(text), Err(EditFault::Invalid), "{text}");
         }
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(edited(&deep), Err(Fault::Invalid));
+        assert_eq!(edited(&deep), Err(EditFault::Invalid));
         let nested = |deep| format!("{}{{\"secret\":1}}{}", "[".repeat(deep), "]".repeat(deep));
         assert!(edited(&nested(JSON_ARRAYS_DEEP_MAX)).is_ok());
         let deeper = nested(JSON_ARRAYS_DEEP_MAX + 1);
-        assert_eq!(edited(&deeper), Err(Fault::Invalid));
+        assert_eq!(edited(&deeper), Err(EditFault::Invalid));
         // Where no edit reaches, depth does not matter.
         let within = format!("{{\"a\":{deep}}}");
         assert!(edited(&within).is_ok());

@@ -7,7 +7,7 @@ use crate::metrics::CloseReason;
 
 /// Why nothing was made of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum EditFault {
     /// The content can't be read.
     Invalid,
     /// There was no room for what comes out.
@@ -16,13 +16,13 @@ pub(super) enum Fault {
 
 /// Why content goes no further, whoever sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum ContentRejection {
     TooLong,
     Unreadable,
     OverBudget,
 }
 
-impl Refused {
+impl ContentRejection {
     pub(super) fn of_request(self) -> GatewayError {
         match self {
             Self::TooLong => GatewayError::downstream(CloseReason::BodyTooLarge, 413),
@@ -49,16 +49,16 @@ pub(super) fn written(
     lease: &Lease,
     usual: usize,
     most: usize,
-    mut write: impl FnMut(&mut Buffer) -> Result<(), Fault>,
-) -> Result<Buffer, Refused> {
+    mut write: impl FnMut(&mut Buffer) -> Result<(), EditFault>,
+) -> Result<Buffer, ContentRejection> {
     let mut room = usual.min(most);
     loop {
-        let mut out = Buffer::take(lease, room).map_err(|_| Refused::OverBudget)?;
+        let mut out = Buffer::take(lease, room).map_err(|_| ContentRejection::OverBudget)?;
         match write(&mut out) {
             Ok(()) => return Ok(out),
-            Err(Fault::Full) if room < most => room = most,
-            Err(Fault::Full) => return Err(Refused::TooLong),
-            Err(Fault::Invalid) => return Err(Refused::Unreadable),
+            Err(EditFault::Full) if room < most => room = most,
+            Err(EditFault::Full) => return Err(ContentRejection::TooLong),
+            Err(EditFault::Invalid) => return Err(ContentRejection::Unreadable),
         }
     }
 }

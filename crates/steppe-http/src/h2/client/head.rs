@@ -23,14 +23,14 @@ pub(super) struct RequestLines<'a> {
     authority: &'a [u8],
     /// `None`: CONNECT has no more than an authority (RFC 9113 §8.5).
     scheme: Option<&'static [u8]>,
-    target: Target<'a>,
+    target: OriginForm<'a>,
     /// Decimal digits of `content-length`, so many; 0: there is none.
     length: [u8; 20],
     length_digits: usize,
 }
 
 /// The target of a request in origin form.
-enum Target<'a> {
+enum OriginForm<'a> {
     Slice(&'a [u8]),
     /// Path and query that lie apart.
     Joined(Buffer),
@@ -45,7 +45,7 @@ impl<'a> RequestLines<'a> {
             head,
             authority: head.host_for(request.authority),
             scheme: (!head.is_connect()).then_some(scheme),
-            target: Target::of(head, request.lease)?,
+            target: OriginForm::of(head, request.lease)?,
             length: [0; 20],
             length_digits: 0,
         };
@@ -88,7 +88,7 @@ impl<'a> RequestLines<'a> {
     }
 }
 
-impl<'a> Target<'a> {
+impl<'a> OriginForm<'a> {
     fn of(head: &'a RequestHead, lease: &Lease) -> Result<Self, OverBudget> {
         if let Some(target) = head.path_and_query() {
             return Ok(Self::Slice(target));

@@ -17,9 +17,9 @@ use crate::upstream::channel::{Channel, UpstreamStream};
 pub(super) struct Places(RefCell<Vec<Box<Place>>>);
 
 /// The place of a stream.
-pub(super) struct Place(Option<Taken>);
+pub(super) struct Place(Option<TakenPlace>);
 
-struct Taken {
+struct TakenPlace {
     stream: ClientStream,
     places: Rc<Places>,
 }
@@ -29,7 +29,7 @@ impl Places {
     pub(super) fn take(self: &Rc<Self>, stream: ClientStream) -> Box<Place> {
         let left = self.0.borrow_mut().pop();
         let mut place = left.unwrap_or_else(|| Box::new(Place(None)));
-        place.0 = Some(Taken {
+        place.0 = Some(TakenPlace {
             stream,
             places: Rc::clone(self),
         });
@@ -51,7 +51,7 @@ impl Place {
 
 impl UpstreamStream for Place {
     fn finish(mut self: Box<Self>) -> Option<Box<dyn Channel>> {
-        let Taken { places, .. } = self.0.take()?;
+        let TakenPlace { places, .. } = self.0.take()?;
         places.0.borrow_mut().push(self);
         None
     }

@@ -15,7 +15,7 @@ use super::unsent::UnsentLines;
 use crate::error::{GatewayError, Resend};
 use crate::exchange::{Outgoing as Request, Part, Sink, Source, Upstream};
 use crate::h2::head::TrailersError;
-use crate::h2::inbox::{Cut, Inbox, ReceivedSection};
+use crate::h2::inbox::{Inbox, ReceivedSection, StreamCut};
 use crate::h2::incoming::{Incoming, IncomingError};
 use crate::h2::link::{Link, OpenStream};
 use crate::h2::outgoing::Outgoing;
@@ -215,7 +215,7 @@ impl ClientStream {
     }
 
     /// The reason why the stream is closed before its end.
-    fn reason(&self) -> Option<Cut> {
+    fn reason(&self) -> Option<StreamCut> {
         let mut connection = self.link().connection.borrow_mut();
         let inbox = self.id().and_then(|id| connection.stream_mut(id));
         inbox.and_then(|inbox| inbox.cut)
@@ -233,7 +233,9 @@ impl ClientStream {
             return GatewayError::over_budget();
         }
         match self.reason() {
-            Some(Cut::Reset(_, ResetBy::Us) | Cut::Failed) => GatewayError::bad_response(),
+            Some(StreamCut::Reset(_, ResetBy::Us) | StreamCut::Failed) => {
+                GatewayError::bad_response()
+            }
             _ => self.request_cut(),
         }
     }
@@ -243,8 +245,8 @@ impl ClientStream {
         GatewayError::cut(match self.reason() {
             _ if self.has_response_begun => Resend::No,
             // RFC 9113 §8.7: the server has processed none of it.
-            Some(Cut::Reset(ErrorCode::REFUSED_STREAM, ResetBy::Peer)) => Resend::Any,
-            Some(Cut::Gone) if self.is_reused => Resend::IfIdempotent,
+            Some(StreamCut::Reset(ErrorCode::REFUSED_STREAM, ResetBy::Peer)) => Resend::Any,
+            Some(StreamCut::Gone) if self.is_reused => Resend::IfIdempotent,
             _ => Resend::No,
         })
     }

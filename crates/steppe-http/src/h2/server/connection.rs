@@ -61,7 +61,7 @@ enum Waits {
 }
 
 /// Why a connection ends before its client ends it.
-pub(super) type Ended = Option<CloseReason>;
+pub(super) type ConnectionEnd = Option<CloseReason>;
 
 impl Side for ServerSide {
     fn head_memory(&self, start: &BlockStart) -> HeadMemory {
@@ -169,7 +169,7 @@ impl<'a> ServerConnection<'a> {
         clippy::disallowed_methods,
         reason = "once a poll of a connection; its streams begin then"
     )]
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionEnd>> {
         let now = clock::now();
         self.side.link.register(cx);
         let input = self.endpoint.poll_input(cx, &mut self.side, now);
@@ -185,7 +185,11 @@ impl<'a> ServerConnection<'a> {
     }
 
     /// Ready when the connection must end.
-    fn poll_deadline(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), Ended>> {
+    fn poll_deadline(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), ConnectionEnd>> {
         let settings = self.side.client.settings();
         let is_leaving = self.side.link.connection.borrow().is_shutting_down();
         let has_failed = self.side.link.connection.borrow().error().is_some();
@@ -263,7 +267,7 @@ impl<'a> ServerConnection<'a> {
     }
 
     /// Takes no further streams, and says so twice (RFC 9113 §6.8).
-    fn leave(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+    fn leave(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionEnd>> {
         self.idle_since = None;
         self.side.link.connection.borrow_mut().shut_down();
         self.poll(cx)

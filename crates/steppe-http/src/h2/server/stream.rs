@@ -18,7 +18,7 @@ use crate::h2::priority::Priority;
 use crate::h2::send_head::{SendHead, StreamClosed};
 use crate::h2::turns::Turn;
 use crate::h2::websocket::{self, Tunnel};
-use crate::head::{Announced, ContentLength, ResponseHead};
+use crate::head::{Announced, ContentLength, MethodKind, ResponseHead};
 use crate::limits::LINGER_BYTES_MAX;
 use crate::metrics::CloseReason;
 
@@ -28,11 +28,12 @@ pub(super) struct ServerStream {
     incoming: Incoming,
     /// Until the client's connection has taken it.
     interim: Option<Box<Interim>>,
-    response: State,
+    response: ResponseProgress,
     priority: Priority,
     /// The server has named a priority, which takes precedence (RFC 9218 §8).
     has_priority_of_server: bool,
-    is_to_head: bool,
+    /// The kind of the request's method.
+    method: MethodKind,
     tunnel: Tunnel,
     settings: Rc<ListenerSettings>,
     /// The lease that the exchange's content is charged to.
@@ -40,7 +41,7 @@ pub(super) struct ServerStream {
 }
 
 /// The progress of the response.
-enum State {
+enum ResponseProgress {
     Nothing,
     /// The head was put, and not sent.
     Head(Head),
@@ -50,7 +51,7 @@ enum State {
 
 /// A head that waits for its turn and for memory.
 struct Head {
-    head: Put,
+    head: QueuedHead,
     end: EndStream,
     turn: Turn,
     waiter: Waiter,
@@ -59,7 +60,7 @@ struct Head {
     second: Option<Part>,
 }
 
-enum Put {
+enum QueuedHead {
     Response(ResponseHead),
     /// One of the gateway's own, and small.
     Refusal(RefusalHead),
@@ -86,10 +87,10 @@ impl ServerStream {
             open,
             id,
             interim: None,
-            response: State::Nothing,
+            response: ResponseProgress::Nothing,
             priority,
             has_priority_of_server: false,
-            is_to_head: false,
+            method: MethodKind::Other,
             tunnel: Tunnel::No,
             lease: settings.lease.clone(),
             settings,
@@ -98,7 +99,7 @@ impl ServerStream {
 
     /// The request is HEAD: its response has no content.
     pub(super) fn answer_to_head(&mut self) {
-        self.is_to_head = true;
+        self.method = MethodKind::Head;
     }
 
     /// The request is CONNECT, or an extended one, whose handshake in HTTP/1.1 has `key`.
@@ -136,14 +137,14 @@ impl ServerStream {
         };
         self.priority = changed;
         match &mut self.response {
-            State::Nothing => {}
-            State::Head(head) => head.turn.set_priority(changed),
-            State::Content(outgoing) => outgoing.turn.set_priority(changed),
+            ResponseProgress::Nothing => {}
+            ResponseProgress::Head(head) => head.turn.set_priority(changed),
+            ResponseProgress::Content(outgoing) => outgoing.turn.set_priority(changed),
         }
     }
 
-    fn put_response(&mut self, head: Put, end: EndStream) {
-        self.response = State::Head(Head {
+    fn put_response(&mut self, head: QueuedHead, end: EndStream) {
+        self.response = ResponseProgress::Head(Head {
             head,
             end,
             turn: self.turn(),
@@ -179,7 +180,7 @@ impl ServerStream {
     /// Hands the head over, where one was put and there is room, with what follows it.
     fn poll_send_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
         ready!(self.poll_interim(cx));
-        let State::Head(head) = &mut self.response else {
+        let ResponseProgress::Head(head) = &mut self.response else {
             return Poll::Ready(Ok(()));
         };
         let send = SendHead {
@@ -189,15 +190,17 @@ impl ServerStream {
             waiter: &mut head.waiter,
         };
         let sent = match &head.head {
-            Put::Response(response) => {
-                let announced = Announced::of(response, self.is_to_head);
+            QueuedHead::Response(response) => {
+                let announced = Announced::of(response, self.method);
                 let lines = ResponseLines::new(response, announced);
                 send.poll(cx, lines.iter(), head.end)
             }
-            Put::Refusal(refusal) => send.poll(cx, refusal.iter(), head.end),
+            QueuedHead::Refusal(refusal) => send.poll(cx, refusal.iter(), head.end),
         };
         ready!(sent).map_err(gone)?;
-        let State::Head(head) = std::mem::replace(&mut self.response, State::Nothing) else {
+        let ResponseProgress::Head(head) =
+            std::mem::replace(&mut self.response, ResponseProgress::Nothing)
+        else {
             return Poll::Ready(Ok(()));
         };
         let mut outgoing = Outgoing::new(self.link(), self.id, head.turn);
@@ -206,7 +209,7 @@ impl ServerStream {
         }
         let parts = head.first.into_iter().chain(head.second);
         parts.for_each(|part| outgoing.put(part));
-        self.response = State::Content(outgoing);
+        self.response = ResponseProgress::Content(outgoing);
         Poll::Ready(Ok(()))
     }
 }
@@ -215,36 +218,36 @@ impl Sink for ServerStream {
     fn can_put(&self) -> bool {
         match &self.response {
             _ if self.interim.is_some() => false,
-            State::Nothing => true,
-            State::Head(head) => head.second.is_none(),
-            State::Content(outgoing) => outgoing.can_put(),
+            ResponseProgress::Nothing => true,
+            ResponseProgress::Head(head) => head.second.is_none(),
+            ResponseProgress::Content(outgoing) => outgoing.can_put(),
         }
     }
 
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
         match (&mut self.response, part) {
             // RFC 9110 §9.3.2: a response to HEAD has no content, whatever made it.
-            (_, Part::Chunk(_)) if self.is_to_head => {}
-            (State::Nothing, _) => {}
-            (State::Head(head), Part::End(None)) if head.first.is_none() => {
+            (_, Part::Chunk(_)) if self.method.is_head() => {}
+            (ResponseProgress::Nothing, _) => {}
+            (ResponseProgress::Head(head), Part::End(None)) if head.first.is_none() => {
                 head.end = EndStream::Yes;
             }
             // They go out with their head.
-            (State::Head(head), part) if head.first.is_none() => head.first = Some(part),
-            (State::Head(head), part) => head.second = Some(part),
-            (State::Content(outgoing), part) => outgoing.put(part),
+            (ResponseProgress::Head(head), part) if head.first.is_none() => head.first = Some(part),
+            (ResponseProgress::Head(head), part) => head.second = Some(part),
+            (ResponseProgress::Content(outgoing), part) => outgoing.put(part),
         }
         Ok(())
     }
 
     fn written(&self) -> u64 {
         match &self.response {
-            State::Nothing => self
+            ResponseProgress::Nothing => self
                 .interim
                 .as_ref()
                 .map_or(0, |interim| interim.turn.passed()),
-            State::Head(head) => head.turn.passed(),
-            State::Content(outgoing) => outgoing.written(),
+            ResponseProgress::Head(head) => head.turn.passed(),
+            ResponseProgress::Content(outgoing) => outgoing.written(),
         }
     }
 
@@ -252,8 +255,8 @@ impl Sink for ServerStream {
         self.follow_priority();
         ready!(self.poll_send_head(cx))?;
         match &mut self.response {
-            State::Content(outgoing) => outgoing.poll_flush(cx).map_err(gone),
-            State::Nothing | State::Head(_) => Poll::Ready(Ok(())),
+            ResponseProgress::Content(outgoing) => outgoing.poll_flush(cx).map_err(gone),
+            ResponseProgress::Nothing | ResponseProgress::Head(_) => Poll::Ready(Ok(())),
         }
     }
 }
@@ -304,29 +307,29 @@ impl Downstream for ServerStream {
         let mut priority = head.fields.values_named(b"priority").peekable();
         self.has_priority_of_server = priority.peek().is_some();
         self.priority = self.priority.with(priority);
-        let has_none = self.is_to_head || matches!(head.status, 204 | 304);
+        let has_none = self.method.is_head() || matches!(head.status, 204 | 304);
         let is_empty = head.length == ContentLength::Empty;
         let end = match !head.is_tunnel() && (has_none || is_empty) {
             true => EndStream::Yes,
             false => EndStream::No,
         };
-        self.put_response(Put::Response(head), end);
+        self.put_response(QueuedHead::Response(head), end);
         Ok(())
     }
 
     fn put_refusal(&mut self, refusal: &Refusal<'_>) -> Option<u64> {
-        if matches!(self.response, State::Content(_)) {
+        if matches!(self.response, ResponseProgress::Content(_)) {
             return None;
         }
         let (response, content) = RefusalHead::new(refusal, &self.settings.lease).ok()?;
         // Nobody waits for one that was not handed over.
         self.interim = None;
-        let Some(content) = content.filter(|_| !self.is_to_head) else {
-            self.put_response(Put::Refusal(response), EndStream::Yes);
+        let Some(content) = content.filter(|_| !self.method.is_head()) else {
+            self.put_response(QueuedHead::Refusal(response), EndStream::Yes);
             return Some(0);
         };
-        self.put_response(Put::Refusal(response), EndStream::No);
-        if let State::Head(head) = &mut self.response {
+        self.put_response(QueuedHead::Refusal(response), EndStream::No);
+        if let ResponseProgress::Head(head) = &mut self.response {
             head.first = Some(Part::Chunk(content));
             head.second = Some(Part::End(None));
         }
@@ -335,12 +338,12 @@ impl Downstream for ServerStream {
 
     fn retract(&mut self) -> bool {
         match &self.response {
-            State::Nothing => true,
-            State::Head(_) => {
-                self.response = State::Nothing;
+            ResponseProgress::Nothing => true,
+            ResponseProgress::Head(_) => {
+                self.response = ResponseProgress::Nothing;
                 true
             }
-            State::Content(_) => false,
+            ResponseProgress::Content(_) => false,
         }
     }
 
@@ -377,7 +380,8 @@ fn incoming_error(error: IncomingError) -> GatewayError {
 impl Drop for ServerStream {
     fn drop(&mut self) {
         let unreleased = self.incoming.unreleased_bytes();
-        let is_sent = matches!(&self.response, State::Content(outgoing) if outgoing.is_sent());
+        let is_sent =
+            matches!(&self.response, ResponseProgress::Content(outgoing) if outgoing.is_sent());
         // RFC 9113 §8.1: a whole response may come before the request was read to its end.
         let code = if is_sent {
             ErrorCode::NO_ERROR

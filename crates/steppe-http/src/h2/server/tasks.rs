@@ -14,13 +14,13 @@ use super::serving::{BegunStream, serve_stream};
 /// Tasks of a connection that wait for another stream.
 #[derive(Default)]
 pub(super) struct StreamTasks {
-    waiting: RefCell<Vec<Weak<Slot>>>,
+    waiting: RefCell<Vec<Weak<TaskSlot>>>,
     is_over: Cell<bool>,
 }
 
 /// The place of a task's next stream.
 #[derive(Default)]
-struct Slot {
+struct TaskSlot {
     next: RefCell<Next>,
     waker: RefCell<Option<Waker>>,
 }
@@ -72,7 +72,7 @@ impl StreamTasks {
         self.shrink();
     }
 
-    fn wait(&self, slot: &Rc<Slot>) {
+    fn wait(&self, slot: &Rc<TaskSlot>) {
         match self.is_over.get() {
             true => slot.wake(Next::End),
             false => self.waiting.borrow_mut().push(Rc::downgrade(slot)),
@@ -80,7 +80,7 @@ impl StreamTasks {
     }
 }
 
-impl Slot {
+impl TaskSlot {
     fn wake(&self, next: Next) {
         self.next.replace(next);
         if let Some(waker) = self.waker.take() {
@@ -102,7 +102,7 @@ impl Slot {
 
 /// Serves a stream, and those that come after it.
 async fn serve_streams(tasks: Rc<StreamTasks>, first: BegunStream) {
-    let slot = Rc::<Slot>::default();
+    let slot = Rc::<TaskSlot>::default();
     let deadline = first.client.add_deadline();
     let mut next = Some(first);
     while let Some(stream) = next {

@@ -37,8 +37,8 @@ pub struct HandshakeLimits {
 
 /// A handshake, for as long as its connection has it.
 #[derive(Debug)]
-pub(super) struct Entry {
-    state: Cell<State>,
+pub(super) struct HandshakeEntry {
+    state: Cell<HandshakeState>,
     /// Smaller for one that came, or began, earlier.
     ticket: Cell<u64>,
     source: IpAddr,
@@ -51,7 +51,7 @@ pub(super) struct Entry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum HandshakeState {
     Waiting,
     InProgress,
     Evicted,
@@ -63,8 +63,8 @@ pub(super) struct Crowd {
     limits: HandshakeLimits,
     next_ticket: u64,
     /// By ticket: the oldest first.
-    in_progress: BTreeMap<u64, Rc<Entry>>,
-    sources: HashMap<IpAddr, Source>,
+    in_progress: BTreeMap<u64, Rc<HandshakeEntry>>,
+    sources: HashMap<IpAddr, HandshakeSource>,
     /// Sources with handshakes that wait, and some that had: the one whose turn is next first.
     rotation: VecDeque<IpAddr>,
     waiting: usize,
@@ -75,33 +75,33 @@ pub(super) struct Crowd {
 }
 
 #[derive(Debug, Default)]
-struct Source {
+struct HandshakeSource {
     in_progress: usize,
     /// By ticket.
-    waiting: BTreeMap<u64, Rc<Entry>>,
+    waiting: BTreeMap<u64, Rc<HandshakeEntry>>,
     is_in_rotation: bool,
     turnover: Turnover,
 }
 
-impl Source {
+impl HandshakeSource {
     /// True if it completes enough handshakes for all in progress to be done within [`MOVES_WITHIN_SECONDS`].
     fn is_moving(&self, now: Instant) -> bool {
         MOVES_WITHIN_SECONDS * self.turnover.within_second(now) >= self.in_progress.max(1)
     }
 }
 
-impl Entry {
+impl HandshakeEntry {
     /// Ready once it is evicted.
     pub(super) fn poll_evicted(&self, cx: &Context<'_>) -> Poll<()> {
-        self.poll(cx, |state| state == State::Evicted)
+        self.poll(cx, |state| state == HandshakeState::Evicted)
     }
 
     /// Ready once it is in progress, or evicted.
     pub(super) fn poll_begun(&self, cx: &Context<'_>) -> Poll<()> {
-        self.poll(cx, |state| state != State::Waiting)
+        self.poll(cx, |state| state != HandshakeState::Waiting)
     }
 
-    fn poll(&self, cx: &Context<'_>, is_due: impl Fn(State) -> bool) -> Poll<()> {
+    fn poll(&self, cx: &Context<'_>, is_due: impl Fn(HandshakeState) -> bool) -> Poll<()> {
         if is_due(self.state.get()) {
             return Poll::Ready(());
         }
@@ -114,7 +114,7 @@ impl Entry {
 
     /// True once it is evicted.
     pub(super) fn is_evicted(&self) -> bool {
-        self.state.get() == State::Evicted
+        self.state.get() == HandshakeState::Evicted
     }
 
     /// True while it waits for its turn to compute, which is no delay of its client's.
@@ -142,7 +142,7 @@ impl Entry {
         !self.waits_for_turn.get() && age >= age_max
     }
 
-    fn enter(&self, state: State) {
+    fn enter(&self, state: HandshakeState) {
         self.state.set(state);
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -190,10 +190,10 @@ impl Crowd {
         source: IpAddr,
         limits: HandshakeLimits,
         now: Instant,
-    ) -> Rc<Entry> {
+    ) -> Rc<HandshakeEntry> {
         self.limits = limits;
-        let entry = Rc::new(Entry {
-            state: Cell::new(State::Waiting),
+        let entry = Rc::new(HandshakeEntry {
+            state: Cell::new(HandshakeState::Waiting),
             ticket: Cell::new(self.ticket()),
             source,
             began_at: Cell::new(now),
@@ -218,13 +218,13 @@ impl Crowd {
     }
 
     /// Forgets one whose connection has it no more.
-    pub(super) fn remove(&mut self, entry: &Entry, now: Instant) {
+    pub(super) fn remove(&mut self, entry: &HandshakeEntry, now: Instant) {
         if entry.is_completed.get()
             && let Some(of) = self.sources.get_mut(&entry.source)
         {
             of.turnover.count(now);
         }
-        self.end(entry, State::Over);
+        self.end(entry, HandshakeState::Over);
         self.begin_waiting(now);
     }
 
@@ -240,8 +240,8 @@ impl Crowd {
     /// Evicts those that have stalled, as many as others wait for, and has these begin.
     pub(super) fn give_way(&mut self, now: Instant) {
         let age_max = self.limits.age_max;
-        let of = |entry: &Rc<Entry>| &self.sources[&entry.source];
-        let has_stalled = |entry: &&Rc<Entry>| {
+        let of = |entry: &Rc<HandshakeEntry>| &self.sources[&entry.source];
+        let has_stalled = |entry: &&Rc<HandshakeEntry>| {
             entry.is_old(now, age_max) || (entry.is_slow(now) && !of(entry).is_moving(now))
         };
         let stalled = self.in_progress.values().filter(has_stalled);
@@ -251,11 +251,12 @@ impl Crowd {
         // Stable: of one source the oldest come first.
         stalled.sort_by_key(|(siblings, _)| std::cmp::Reverse(*siblings));
         self.stalls = stalled.first().is_some_and(|(siblings, first)| {
-            let is_sibling = |(_, entry): &&(usize, Rc<Entry>)| entry.source == first.source;
+            let is_sibling =
+                |(_, entry): &&(usize, Rc<HandshakeEntry>)| entry.source == first.source;
             2 * stalled.iter().filter(is_sibling).count() >= *siblings
         });
         for (_, entry) in stalled.iter().take(self.waiting) {
-            self.end(entry, State::Evicted);
+            self.end(entry, HandshakeState::Evicted);
         }
         self.begin_waiting(now);
         if self.stalls {
@@ -296,7 +297,7 @@ impl Crowd {
                 entry.began_at.set(now);
                 entry.progress_at.set(now);
                 self.in_progress.insert(ticket, Rc::clone(&entry));
-                entry.enter(State::InProgress);
+                entry.enter(HandshakeState::InProgress);
                 passed_over = 0;
             } else {
                 passed_over += 1;
@@ -318,26 +319,26 @@ impl Crowd {
         let mut of = (self.in_progress.values()).filter(|entry| entry.source == largest);
         let victim = of.find(|entry| !entry.waits_for_turn.get()).cloned();
         if let Some(victim) = victim {
-            self.end(&victim, State::Evicted);
+            self.end(&victim, HandshakeState::Evicted);
             self.begin_waiting(now);
         }
     }
 
     /// Takes it off the crowd: it waits no more, and is not in progress.
-    fn end(&mut self, entry: &Entry, state: State) {
+    fn end(&mut self, entry: &HandshakeEntry, state: HandshakeState) {
         let Some(of) = self.sources.get_mut(&entry.source) else {
             return;
         };
         match entry.state.get() {
-            State::Waiting => {
+            HandshakeState::Waiting => {
                 of.waiting.remove(&entry.ticket.get());
                 self.waiting -= 1;
             }
-            State::InProgress => {
+            HandshakeState::InProgress => {
                 of.in_progress -= 1;
                 self.in_progress.remove(&entry.ticket.get());
             }
-            State::Evicted | State::Over => return,
+            HandshakeState::Evicted | HandshakeState::Over => return,
         }
         entry.enter(state);
         self.forget_empty(entry.source);
@@ -407,7 +408,7 @@ mod tests {
         }
 
         /// So many of `source`, of eight that there may be, none older than 10 s.
-        fn add(&mut self, source: &str, count: usize) -> Vec<Rc<Entry>> {
+        fn add(&mut self, source: &str, count: usize) -> Vec<Rc<HandshakeEntry>> {
             let source = source.parse().expect("an address");
             let limits = HandshakeLimits {
                 count_max: 8,
@@ -417,7 +418,7 @@ mod tests {
             (0..count).map(add).collect()
         }
 
-        fn remove(&mut self, entry: &Rc<Entry>) {
+        fn remove(&mut self, entry: &Rc<HandshakeEntry>) {
             self.crowd.remove(entry, self.now);
         }
 
@@ -431,7 +432,7 @@ mod tests {
         }
     }
 
-    fn states(entries: &[Rc<Entry>]) -> Vec<State> {
+    fn states(entries: &[Rc<HandshakeEntry>]) -> Vec<HandshakeState> {
         entries.iter().map(|entry| entry.state.get()).collect()
     }
 
@@ -444,11 +445,15 @@ mod tests {
         let crowd = world.add(ONE, 10);
         assert_eq!(world.counts(), (4, 6));
         let other = world.add(OTHER, 1);
-        assert_eq!(states(&other), [State::InProgress]);
+        assert_eq!(states(&other), [HandshakeState::InProgress]);
         for (ended, begun) in (0..6).map(|index| (index, index + 4)) {
-            assert_eq!(crowd[begun].state.get(), State::Waiting);
+            assert_eq!(crowd[begun].state.get(), HandshakeState::Waiting);
             world.remove(&crowd[ended]);
-            assert_eq!(crowd[begun].state.get(), State::InProgress, "{begun}");
+            assert_eq!(
+                crowd[begun].state.get(),
+                HandshakeState::InProgress,
+                "{begun}"
+            );
         }
         assert_eq!(world.counts(), (5, 0));
         crowd
@@ -467,9 +472,9 @@ mod tests {
         held[..2].iter().for_each(|entry| world.remove(entry));
         assert_eq!(
             (states(&one)[0], states(&other)[0]),
-            (State::InProgress, State::InProgress)
+            (HandshakeState::InProgress, HandshakeState::InProgress)
         );
-        assert_eq!(states(&one)[1], State::Waiting);
+        assert_eq!(states(&one)[1], HandshakeState::Waiting);
     }
 
     #[test]
@@ -484,7 +489,7 @@ mod tests {
         assert!(world.crowd.sources.len() < 70 && world.crowd.rotation.len() < 70);
         let waits = world.add(ONE, 1);
         world.remove(&held[0]);
-        assert_eq!(states(&waits), [State::InProgress]);
+        assert_eq!(states(&waits), [HandshakeState::InProgress]);
     }
 
     #[test]
@@ -496,7 +501,7 @@ mod tests {
         crowd[0].note_progress(world.now);
         crowd[1].set_waits_for_turn(Turn::Awaited);
         world.after(1);
-        use State::{Evicted, InProgress};
+        use HandshakeState::{Evicted, InProgress};
         assert_eq!(
             states(&crowd),
             [
@@ -524,7 +529,7 @@ mod tests {
             .iter()
             .for_each(|entry| entry.note_progress(world.now));
         world.crowd.give_way(world.now);
-        assert_eq!(crowd[0].state.get(), State::Evicted);
+        assert_eq!(crowd[0].state.get(), HandshakeState::Evicted);
         assert_eq!(world.counts(), (4, 0));
     }
 
@@ -535,9 +540,13 @@ mod tests {
         let others = world.add("192.0.2.3", 3);
         assert_eq!(world.counts(), (8, 1));
         world.after(1000);
-        assert_eq!(states(&many)[0], State::Evicted);
-        assert!(states(&few).iter().all(|state| *state == State::InProgress));
-        assert_eq!(states(&others)[2], State::InProgress);
+        assert_eq!(states(&many)[0], HandshakeState::Evicted);
+        assert!(
+            states(&few)
+                .iter()
+                .all(|state| *state == HandshakeState::InProgress)
+        );
+        assert_eq!(states(&others)[2], HandshakeState::InProgress);
     }
 
     #[test]
@@ -558,16 +567,16 @@ mod tests {
         };
         for _ in 0..9 {
             ten_go_on(&mut world);
-            assert_eq!(states(slow), [State::InProgress; 3]);
+            assert_eq!(states(slow), [HandshakeState::InProgress; 3]);
         }
         ten_go_on(&mut world);
         world.after(100);
-        assert_eq!(states(slow), [State::Evicted; 3]);
+        assert_eq!(states(slow), [HandshakeState::Evicted; 3]);
         // Once nothing goes on, those that follow give way to others that wait.
         let others: Vec<_> = others.into_iter().take(4).collect();
-        assert_eq!(states(&others), [State::InProgress; 4]);
+        assert_eq!(states(&others), [HandshakeState::InProgress; 4]);
         world.after(2_000);
-        assert_eq!(states(&others), [State::Evicted; 4]);
+        assert_eq!(states(&others), [HandshakeState::Evicted; 4]);
     }
 
     #[test]
@@ -578,21 +587,21 @@ mod tests {
         world.now += Duration::from_secs(1);
         (crowd[1..4].iter()).for_each(|entry| entry.note_progress(world.now));
         world.after(0);
-        assert_eq!(states(&crowd[..5])[0], State::Evicted);
+        assert_eq!(states(&crowd[..5])[0], HandshakeState::Evicted);
         let _next = world.add(ONE, 1);
         assert_eq!(world.counts(), (4, HANDSHAKES_WAITING_MAX));
         assert!(world.crowd.poll_room(&cx).is_pending());
         // Accepted together with the last one.
         let _batch = world.add(ONE, 60);
         assert_eq!(world.counts(), (4, HANDSHAKES_WAITING_MAX + 60));
-        assert_eq!(states(&crowd[1..5]), [State::InProgress; 4]);
+        assert_eq!(states(&crowd[1..5]), [HandshakeState::InProgress; 4]);
     }
 
     /// Handshakes of one source or of several, of which those that wait begin or leave.
     #[test]
     fn connections_are_accepted_again_once_fewer_wait() {
         for sources in [&[ONE][..], &[ONE, OTHER], &[ONE, OTHER, "192.0.2.3"]] {
-            for leaves in [State::InProgress, State::Waiting] {
+            for leaves in [HandshakeState::InProgress, HandshakeState::Waiting] {
                 let mut world = World::new();
                 let mut crowd = world.add(ONE, 4);
                 while world.counts().1 < HANDSHAKES_WAITING_MAX {
@@ -643,7 +652,7 @@ mod tests {
         assert!(world.crowd.poll_room(&cx).is_ready());
         let _one_more = world.add(ONE, 1);
         assert_eq!(world.counts(), (4, HANDSHAKES_WAITING_MAX));
-        assert_eq!(crowd[4].state.get(), State::Evicted);
+        assert_eq!(crowd[4].state.get(), HandshakeState::Evicted);
         // They answer again.
         world.after(1);
         assert!(world.crowd.poll_room(&cx).is_pending());

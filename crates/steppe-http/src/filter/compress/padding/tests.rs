@@ -5,7 +5,7 @@ use std::fmt::Write;
 use aws_lc_rs::hmac;
 use steppe_mem::{Budget, Buffer};
 
-use super::super::encoder::{Encoder, Operation, Shape, WholeEncoder};
+use super::super::encoder::{ContentEncoder, Operation, Shape, WholeEncoder};
 use super::{Padding, fill};
 use crate::config::Coding;
 
@@ -108,7 +108,7 @@ fn gzip(content: &[u8], key: Option<&hmac::Key>) -> Buffer {
 
 fn streamed(coding: Coding, content: &[u8], key: Option<&hmac::Key>) -> usize {
     let shape = Shape::of(coding, LEVEL, Some(content.len() as u64));
-    let mut encoder = Encoder::new(shape).expect("memory");
+    let mut encoder = ContentEncoder::new(shape).expect("memory");
     let mut room = vec![0; 64 << 10];
     let padding = key.map(|key| {
         let mut padding = Padding::new(coding, key);
@@ -133,7 +133,12 @@ fn streamed(coding: Coding, content: &[u8], key: Option<&hmac::Key>) -> usize {
     written
 }
 
-fn whole(encoder: &mut Encoder, content: &[u8], room: &mut [u8], operation: Operation) -> usize {
+fn whole(
+    encoder: &mut ContentEncoder,
+    content: &[u8],
+    room: &mut [u8],
+    operation: Operation,
+) -> usize {
     let (mut read, mut written) = (0, 0);
     loop {
         let encoded = encoder.encode(&content[read..], room, operation);

@@ -40,8 +40,8 @@ impl RemoteKeys {
     }
 }
 
-fn is_waiting(asked: &Asked) -> bool {
-    matches!(asked, Asked::Wait(_))
+fn is_waiting(asked: &KeySetAnswer) -> bool {
+    matches!(asked, KeySetAnswer::Wait(_))
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_fetch_that_is_under_way_is_waited_for_and_another_is_not_begun_for_a_cooldo
             .checked_sub(Duration::from_nanos(1))
             .expect("longer");
     for cooling in [start, just_before] {
-        assert!(matches!(set.ask(0, cooling), Asked::Cooling));
+        assert!(matches!(set.ask(0, cooling), KeySetAnswer::Cooling));
     }
     assert!(!set.flight().is_under_way);
     assert!(is_waiting(&set.ask(0, start + cooldown)));
@@ -71,7 +71,7 @@ fn no_more_wait_than_may() {
     let now = Instant::now();
     let mut waiting: Vec<_> = (0..JWKS_WAITERS_MAX).map(|_| set.ask(0, now)).collect();
     assert!(waiting.iter().all(is_waiting));
-    assert!(matches!(set.ask(0, now), Asked::Full));
+    assert!(matches!(set.ask(0, now), KeySetAnswer::Full));
     assert_eq!(set.report().waiting, JWKS_WAITERS_MAX);
     waiting.pop();
     assert!(is_waiting(&set.ask(0, now)));
@@ -192,7 +192,7 @@ fn a_set_is_fetched_at_once_and_again_when_a_request_asks() {
     local.block_on(&runtime, async {
         let reports = [(0, 1, 0, 0), (1, 1, 1, 0), (1, 1, 1, 1)];
         for (number, expected) in (1..).zip(reports) {
-            let Asked::Wait(mut wait) = set.ask(set.known().generation, later) else {
+            let KeySetAnswer::Wait(mut wait) = set.ask(set.known().generation, later) else {
                 panic!("it does not wait");
             };
             let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -242,7 +242,7 @@ fn a_set_is_fetched_at_its_refresh_and_sooner_after_a_failure() {
             }
             if [30, 60, 690].contains(&due) {
                 let asked = set.ask(set.known().generation, clock::now());
-                assert!(matches!(asked, Asked::Cooling), "before {due}");
+                assert!(matches!(asked, KeySetAnswer::Cooling), "before {due}");
             }
             virtual_time::pass(2 * step).await;
             assert_eq!(fetched(), (count, due));
@@ -262,7 +262,7 @@ fn a_set_that_a_configuration_drops_is_neither_fetched_nor_waited_for() {
         let set = Arc::new(set(Duration::from_secs(10)));
         kept.replace(&[Arc::clone(&set)]);
         virtual_time::pass(Duration::from_secs(10)).await;
-        let Asked::Wait(mut wait) = set.ask(1, clock::now()) else {
+        let KeySetAnswer::Wait(mut wait) = set.ask(1, clock::now()) else {
             panic!("it has cooled");
         };
         virtual_time::settle().await;
@@ -273,7 +273,7 @@ fn a_set_that_a_configuration_drops_is_neither_fetched_nor_waited_for() {
         assert!(wait.poll(&mut cx).is_ready());
         // For a cooldown, after which it would be asked for again.
         virtual_time::pass(Duration::from_secs(11)).await;
-        assert!(matches!(set.ask(1, clock::now()), Asked::Cooling));
+        assert!(matches!(set.ask(1, clock::now()), KeySetAnswer::Cooling));
         virtual_time::settle().await;
         assert_eq!(server.asked.load(Ordering::Relaxed), 2);
     });
@@ -282,15 +282,15 @@ fn a_set_that_a_configuration_drops_is_neither_fetched_nor_waited_for() {
 #[test]
 fn a_state_that_is_new_is_tried_and_an_end_is_not_waited_for() {
     let (set, now) = (set(Duration::from_secs(30)), Instant::now());
-    let Asked::Wait(mut wait) = set.ask(0, now) else {
+    let KeySetAnswer::Wait(mut wait) = set.ask(0, now) else {
         panic!("it does not wait");
     };
     let mut cx = Context::from_waker(std::task::Waker::noop());
     assert!(wait.poll(&mut cx).is_pending());
     set.learn(rsa().as_bytes());
-    assert!(matches!(set.ask(0, now), Asked::Changed));
+    assert!(matches!(set.ask(0, now), KeySetAnswer::Changed));
     assert!(is_waiting(&set.ask(1, now)));
     set.end();
     assert!(wait.poll(&mut cx).is_ready());
-    assert!(matches!(set.ask(1, now), Asked::Cooling));
+    assert!(matches!(set.ask(1, now), KeySetAnswer::Cooling));
 }

@@ -114,13 +114,13 @@ fn a_question_that_fails_ends_its_own_connection_and_no_later_one() {
     };
     let client = Client::open(store.url()).expect("a URL");
     let line = Line::new(client.clone(), &rate, Arc::clone(&counts));
-    let connected = Connected::default();
+    let connected = StoreConnection::default();
     run(async {
         let connect = async || {
             let connection = client.get_multiplexed_async_connection().await;
             connection.expect("it is there")
         };
-        assert_eq!(line.answer(&connected, "k").await, Answer::Away);
+        assert_eq!(line.answer(&connected, "k").await, StoreAnswer::Away);
         connected.begin(connect().await);
         counts.is_store_there.store(true, Ordering::Relaxed);
         let next = connect().await;
@@ -132,10 +132,10 @@ fn a_question_that_fails_ends_its_own_connection_and_no_later_one() {
         .await;
         // Meanwhile there is another connection.
         connected.begin(next);
-        assert_eq!(asked.await, Answer::Away);
+        assert_eq!(asked.await, StoreAnswer::Away);
         assert!(is_there(&counts));
-        assert_eq!(line.answer(&connected, "k").await, Answer::Pass);
-        assert_eq!(line.answer(&connected, "k").await, Answer::Away);
+        assert_eq!(line.answer(&connected, "k").await, StoreAnswer::Pass);
+        assert_eq!(line.answer(&connected, "k").await, StoreAnswer::Away);
         assert!(!is_there(&counts) && connected.connection.borrow().is_none());
         // Who connects is told.
         connected.is_lost.notified().await;
