@@ -1,8 +1,8 @@
-//! From what was seen to the word: budgets, limits and pairs held against the rows of a run.
+//! The verdict of a run: its rows, compared with budgets and limits, and pair by pair.
 //!
-//! Invariant: a word is never better than what was seen allows. A limit that could not be looked at
-//! is INCONCLUSIVE, not kept; a word of a whole is the worst of its parts. Left out: the statistics
-//! themselves (`stats`), and how it is shown (`report`).
+//! Invariant: an outcome is never better than the measurements allow. A limit on a figure that was not measured
+//! is INCONCLUSIVE, not kept; the outcome of a whole is the worst of its parts. Left out: the statistics
+//! themselves (`stats`), and reports (`report`).
 
 mod attribution;
 mod growth;
@@ -33,24 +33,24 @@ pub use metrics::{MetricFindings, metrics};
 pub use pairs::{RunLatency, findings as comparisons};
 pub use rises::rises;
 
-/// What a run saw, as the judge needs it.
+/// Measurements of a run, as the judge needs them.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// Every row, warm-up included.
     pub epochs: &'a [Epoch],
     /// Response times after warm-up, by variant.
     pub latency: &'a BTreeMap<String, Histogram<u64>>,
-    /// Where the target would be killed, in bytes, when that is known.
+    /// Memory in bytes at which the target would be killed, if known.
     pub limit_bytes: Option<u64>,
-    /// The live bytes are those of everything that is measured, not of the target alone.
+    /// True if the live bytes cover all measured processes: no service is measured beside the target.
     pub live_is_whole: bool,
-    /// Of the bootstrap.
+    /// Seed of the bootstrap.
     pub seed: u64,
-    /// Which look at the run this is, of how many.
+    /// Number of this look at the run, and of all looks.
     pub look: Look,
 }
 
-/// What memory at rest may grow by, in MiB a day; `None`: the length of a step is not known yet.
+/// Allowed growth of memory at rest, in MiB a day; `None`: the length of a step is not known yet.
 pub fn allowed_at_rest(budget: &Budget, kind: RunKind, epochs: &[Epoch]) -> Option<f64> {
     series::Memory::AtRest
         .allowed(budget, kind)
@@ -95,7 +95,7 @@ pub fn variants(
     variants.iter().map(judge).collect()
 }
 
-/// Holds each variant of an A/B against the limits of the budget; how it grows is not judged there.
+/// Judges each variant of an A/B by the limits of the budget; growth is not judged there.
 pub fn limits(evidence: Evidence<'_>, names: [&str; 2], budget: &Budget) -> Vec<VariantVerdict> {
     let judge = |name: &str| {
         let measured = Measured::of(evidence.epochs, name);
@@ -119,13 +119,13 @@ pub fn limits(evidence: Evidence<'_>, names: [&str; 2], budget: &Budget) -> Vec<
         .collect()
 }
 
-/// The worst of some findings; with none, nothing was judged.
+/// The worst outcome of some findings; INCONCLUSIVE without any.
 pub fn worst(findings: &[Finding]) -> Outcome {
     let words = findings.iter().map(|finding| finding.outcome);
     words.max().unwrap_or(Outcome::Inconclusive)
 }
 
-/// The whole: the worst of its parts, and a sentence.
+/// The verdict of the whole run: the worst outcome of its parts, and a headline.
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 #[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub fn whole(
@@ -142,7 +142,7 @@ pub fn whole(
     let broken = problems.iter().filter_map(|problem| word_of(problem.kind));
     let worst = parts.chain(broken).max().unwrap_or(Outcome::Inconclusive);
     let headline = headline(worst, complete, &variants, &comparisons, &problems);
-    // Half a run is no pass.
+    // An incomplete run does not pass.
     let is_half_a_pass = !complete && worst.exit_code() == 0;
     let word = if is_half_a_pass {
         Outcome::Inconclusive
@@ -176,7 +176,7 @@ fn word_of(kind: ProblemKind) -> Option<Outcome> {
     }
 }
 
-/// Ctrl-C ends a run like any other program, whatever the points so far say.
+/// Exit code of a run that ended early: that of Ctrl-C if it was interrupted, whatever the outcome so far.
 fn incomplete_exit(word: Outcome, problems: &[Problem]) -> u8 {
     let is_interrupted = problems
         .iter()
@@ -212,7 +212,7 @@ fn headline(
     text
 }
 
-/// At which look a run ended that went on until it was decided.
+/// The last look of a run with `until = "decided"`, for the headline.
 fn last_look(variants: &[VariantVerdict]) -> Option<String> {
     let last = variants.iter().filter_map(|variant| variant.looks.last());
     let last = last.max_by_key(|look| look.number)?;
@@ -223,7 +223,7 @@ fn last_look(variants: &[VariantVerdict]) -> Option<String> {
     })
 }
 
-/// The hard limit that is reached first, where anything grows towards one.
+/// The hard limit that will be reached first, if any series grows towards one; for the headline.
 fn soonest_limit(variants: &[VariantVerdict]) -> Option<String> {
     let findings = variants
         .iter()
@@ -241,8 +241,8 @@ fn soonest_limit(variants: &[VariantVerdict]) -> Option<String> {
     ))
 }
 
-/// The gate that gave the word: the one that is the furthest over its limit with confidence, else the
-/// one that comes closest to it.
+/// The gate that decided the outcome: the one that is the furthest over its limit with confidence, else the
+/// one that comes closest to its limit.
 fn worst_gate(word: Outcome, comparisons: &[Finding]) -> Option<&Finding> {
     let gates = comparisons.iter().filter(|it| it.outcome == word);
     let reach = |finding: &&Finding| {
@@ -251,7 +251,7 @@ fn worst_gate(word: Outcome, comparisons: &[Finding]) -> Option<&Finding> {
             Outcome::Go => value.upper,
             _ => value.lower,
         };
-        // What could not be seen is told where there is nothing else.
+        // A gate that was not measured is named only if there is no other.
         Some(value.map_or(f64::NEG_INFINITY, |value| end(value) / limit))
     };
     let reached = gates.filter_map(|gate| Some((reach(&gate)?, gate)));
@@ -259,7 +259,7 @@ fn worst_gate(word: Outcome, comparisons: &[Finding]) -> Option<&Finding> {
     worst.map(|(_, gate)| gate)
 }
 
-/// The finding that gave the word. Who compares asks about the comparison, before what holds for each.
+/// The text of the finding that decided the outcome. Comparisons come before findings on single variants.
 fn decided_by(word: Outcome, variants: &[VariantVerdict], comparisons: &[Finding]) -> String {
     if let Some(gate) = worst_gate(word, comparisons) {
         return gate.text.clone();
@@ -290,7 +290,7 @@ fn decided_by(word: Outcome, variants: &[VariantVerdict], comparisons: &[Finding
     if let Some(finding) = comparisons.iter().find(|finding| finding.outcome == word) {
         return finding.text.clone();
     }
-    // Nobody has the word itself: an expectation was met, or missed.
+    // No finding has this outcome itself: an expectation was met, or missed.
     let expecting = variants
         .iter()
         .find(|variant| variant.expect.is_some() && variant.counts_as() == word);
@@ -307,9 +307,9 @@ fn decided_by(word: Outcome, variants: &[VariantVerdict], comparisons: &[Finding
     named(variant, &format!("{} {met}: {growth}", variant.outcome))
 }
 
-/// The rows of a variant that count.
+/// The rows of a variant after warm-up.
 struct Measured<'a> {
-    /// By run, without warm-up, in order.
+    /// Rows by run, in order.
     runs: BTreeMap<u32, Vec<&'a Epoch>>,
 }
 
@@ -333,7 +333,7 @@ impl<'a> Measured<'a> {
         self.runs.values().flatten().copied()
     }
 
-    /// From the start of an epoch to that of the next, in hours; `None` of a single epoch.
+    /// Hours from the start of an epoch to that of the next; `None` with a single epoch.
     fn hours_a_step(&self) -> Option<f64> {
         let run = self.runs.values().find(|epochs| epochs.len() > 1)?;
         let (first, last) = (run.first()?, run.last()?);
@@ -342,7 +342,7 @@ impl<'a> Measured<'a> {
         Some(ms / MS_AN_HOUR).filter(|hours| *hours > 0.0)
     }
 
-    /// Collections that were forced in the run that has the fewest; `None`: nobody asked for any.
+    /// Garbage collections that were forced in the run that has the fewest; `None`: the scenario asks for none.
     fn collections(&self) -> Option<u32> {
         let is_asked = self.epochs().any(|epoch| epoch.collections.is_some());
         let of = |epochs: &Vec<&Epoch>| total(epochs.iter().filter_map(|epoch| epoch.collections));
@@ -350,25 +350,25 @@ impl<'a> Measured<'a> {
         Some(u32::try_from(fewest).unwrap_or(u32::MAX))
     }
 
-    /// `None`: nothing was driven.
+    /// Sum of the operations; `None` without load.
     fn operations(&self) -> Option<u64> {
         self.sum(|epoch| epoch.operations)
     }
 
-    /// The sum, if every row has it.
+    /// Sum of a column, if every row has a value.
     fn sum(&self, of: impl Fn(&Epoch) -> Option<u64>) -> Option<u64> {
         let mut values = self.epochs().map(of).peekable();
         values.peek()?;
         values.try_fold(0, |sum: u64, value| Some(sum.saturating_add(value?)))
     }
 
-    /// The largest, if any row has it.
+    /// Largest value of a column, if any row has one.
     fn max(&self, of: impl Fn(&Epoch) -> Option<u64>) -> Option<u64> {
         self.epochs().filter_map(of).max()
     }
 }
 
-/// An interval without width: a figure that was counted.
+/// An interval without width, for a figure that was counted.
 fn exactly(value: f64) -> Interval {
     Interval {
         lower: value,
@@ -377,7 +377,7 @@ fn exactly(value: f64) -> Interval {
     }
 }
 
-/// A figure held against a limit, or only told.
+/// A finding on a figure, with a limit or without, and still without text.
 fn figure(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> Finding {
     Finding {
         metric: metric.to_owned(),
@@ -399,7 +399,7 @@ fn figure(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> F
     }
 }
 
-/// Bytes as a float; exact below 2^53.
+/// A count as a float; exact below 2^53.
 #[expect(
     clippy::cast_precision_loss,
     reason = "figures for people: 53 bits are enough"
@@ -409,7 +409,7 @@ fn float(number: u64) -> f64 {
 }
 
 const MS_AN_HOUR: f64 = 3_600_000.0;
-/// As a shell says that SIGINT ended a program.
+/// Exit code of a run that Ctrl-C ended, as a shell reports it of a program that SIGINT ended.
 pub const INTERRUPTED_EXIT: u8 = 130;
 
 #[cfg(test)]

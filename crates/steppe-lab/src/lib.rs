@@ -5,7 +5,7 @@
 //! [`stats`] judges series, [`observe`] measures processes, [`load`] drives a server, [`run`] joins them, [`report`]
 //! shows the result.
 //!
-//! It knows no server in particular: other protocols are driven by the `command` load.
+//! The lab knows no server in particular: other protocols are driven by the `command` load.
 //!
 //! # Map of files
 //! A folder has the submodules and tests of the file beside it; indented entries are in the folder of the file above

@@ -1,16 +1,16 @@
-//! Drives a server: the generators of a run.
+//! Load generators of a run.
 //!
-//! [`Driver::start`] makes a scenario's loads ready, [`Driver::resume`] and [`Driver::pause`] bound
-//! the bursts between which the target is looked at in quiet, and [`Driver::take`] says what came of
-//! them. A pause leaves nothing in flight.
+//! [`Driver::start`] prepares the loads of a scenario, [`Driver::resume`] and [`Driver::pause`] begin and end
+//! a burst, with a quiet moment between two bursts, and [`Driver::take`] returns the counts and latencies. A
+//! pause leaves nothing in flight.
 //!
-//! Times are told twice: the service time counts from the actual start of an operation, the response
-//! time from the one that an open loop owed it, so that a target that stalls is charged with
-//! everything that had to wait. Nothing grows with the number of operations. The generators watch
-//! themselves: an interval whose pace they set, and not the target, says so.
+//! An operation has two latencies: the service time counts from its actual start, the response time from its
+//! intended start in an open loop, so that a target that stalls is charged with everything that had to wait.
+//! No memory grows with the number of operations. The generators measure themselves: [`Interval::saturated`]
+//! tells if they, and not the target, were the bottleneck.
 //!
-//! Leaves out redirects, cookies, HTTP/1.1 pipelining and cached TLS sessions as a choice: what needs
-//! them drives the server by a program of its own (`docs/lab/protocol.md`).
+//! Leaves out redirects, cookies, HTTP/1.1 pipelining and cached TLS sessions as a choice: for these, a
+//! program of its own drives the server as a `command` load (`docs/lab/protocol.md`).
 
 mod client;
 mod command;
@@ -59,28 +59,28 @@ pub struct Driver {
 /// A stretch of load between two quiet moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
-    /// How long it will last, as command loads are told.
+    /// Planned length, which command loads are given.
     pub length: Duration,
-    /// From 0, as command loads are told.
+    /// Number of the burst from 0, which command loads are given.
     pub epoch: u32,
-    /// It is over when the command loads are ([`Driver::is_done`]); else when it is paused.
+    /// True if the burst ends with its command loads ([`Driver::is_done`]); otherwise a pause ends it.
     pub to_end: bool,
 }
 
-/// What one load did since the last look.
+/// Counts and latencies of one load since the last [`Driver::take`].
 #[derive(Clone)]
 pub struct Interval {
-    /// Of the load.
+    /// Name of the load.
     pub name: String,
-    /// That succeeded.
+    /// Operations that succeeded.
     pub operations: u64,
     /// Operations that failed; they are in no histogram.
     pub errors: u64,
-    /// Operations that were refused as agreed; they are in no histogram either.
+    /// Operations that the target refused as designed; they are in no histogram either.
     pub refused: u64,
     /// Errors by kind, most frequent first.
     pub error_kinds: Vec<(String, u64)>,
-    /// Operations that an open loop owed, `dropped` included.
+    /// Operations that were due in an open loop, `dropped` included.
     pub intended: Option<u64>,
     /// Operations that were due when a pause came and had not been started: the backlog.
     pub dropped: u64,
@@ -88,26 +88,26 @@ pub struct Interval {
     pub response: Histogram<u64>,
     /// Microseconds from the actual start.
     pub service: Histogram<u64>,
-    /// The busiest thread.
+    /// CPU use of the load's busiest thread.
     pub generator: GeneratorUse,
-    /// Of a command: the most that its program was resident.
+    /// Peak RSS of a command load's program, in bytes.
     pub hwm_bytes: Option<u64>,
-    /// Why the generator and not the target set the pace, and what to do.
+    /// Reason why the generator, and not the target, was the bottleneck, with a remedy.
     pub saturated: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the burst began that is on.
+    /// Start of the present burst; `None` in a pause.
     start: Option<Instant>,
     runs_to_end: bool,
-    /// There was a burst.
+    /// True after the first burst has begun.
     is_warm: bool,
     ramp_is_on: bool,
 }
 
 impl Interval {
-    /// What a tally comes to.
+    /// The interval of a tally.
     fn of(name: &str, sum: &Tally, generator: GeneratorUse) -> Self {
         let mut error_kinds: Vec<_> = sum.kinds.iter().map(|(k, n)| (k.label(), *n)).collect();
         error_kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -132,12 +132,13 @@ impl Interval {
 impl Driver {
     /// Starts the threads of all loads, paused: nothing is sent yet.
     ///
-    /// `seed` stirs the loads' own seeds, so that runs differ; times of failures count from
-    /// `clock`; `log_path` says where the program of a command load writes its stderr to, by the
+    /// `seed` is mixed into the loads' own seeds, so that runs differ; times of failures count from
+    /// `clock`; `log_path` returns the path of a command load's log (its program's stderr), by the
     /// load's name.
     ///
     /// # Errors
-    /// When a load can't be as it is described, or the system has no room for it.
+    /// When a load is invalid, its host has no address, or the system refuses files, a timer or a
+    /// thread.
     pub fn start(
         loads: &[Load],
         seed: u64,
@@ -159,7 +160,7 @@ impl Driver {
         })
     }
 
-    /// Lets load run; it does already when a burst is on. The first burst has the loads' ramps.
+    /// Begins a burst, unless one is running. The first burst has the loads' ramps.
     pub fn resume(&self, burst: Burst) {
         let mut state = self.state();
         if state.start.is_some() {
@@ -177,10 +178,10 @@ impl Driver {
         }
     }
 
-    /// Starts nothing anymore, and waits until nothing is in flight.
+    /// Ends the burst: starts no operation anymore, and waits until none is in flight.
     ///
-    /// False: something still was after `patience`; it is counted when it is over. A command load
-    /// that still runs is interrupted, and killed after two seconds.
+    /// False: some were still in flight after `patience`; they are counted when they are over. A
+    /// command load that still runs is interrupted, and killed after two seconds.
     pub fn pause(&self, patience: Duration) -> bool {
         let now = Instant::now();
         self.state().start = None;
@@ -189,7 +190,7 @@ impl Driver {
         for source in &self.sources {
             source.pause(now, &quiet);
         }
-        // A thread that is gone drops its end unanswered, and is not waited for.
+        // A thread that has ended drops its sender without an answer, and is not waited for.
         drop(quiet);
         let end = now + patience;
         (0..threads).all(|_| {
@@ -198,18 +199,18 @@ impl Driver {
         })
     }
 
-    /// Whether the command loads of a burst that runs to their end are over: at once where there is
-    /// none, and never in a burst that a pause ends.
+    /// True when the command loads of a burst with `to_end` have ended: at once if there are none, and
+    /// never in a burst that a pause ends.
     pub fn is_done(&self) -> bool {
         self.state().runs_to_end && self.sources.iter().all(Source::is_over)
     }
 
-    /// Whether every command load has ended by itself, in whatever burst.
+    /// True when every command load has ended by itself, in a burst of either kind.
     pub fn has_ended(&self) -> bool {
         self.sources.iter().all(Source::is_over)
     }
 
-    /// What each load did since the last time, in the order of the scenario.
+    /// The intervals of all loads since the last call, in the order of the scenario.
     pub fn take(&mut self) -> Vec<Interval> {
         let now = Instant::now();
         let State {
@@ -222,7 +223,7 @@ impl Driver {
             .collect()
     }
 
-    /// Loads that can't go on.
+    /// Failures of the loads that can't go on.
     pub fn failures(&self) -> Vec<LoadFailure> {
         self.sources
             .iter()
@@ -230,7 +231,7 @@ impl Driver {
             .collect()
     }
 
-    /// Ends everything, whatever is in flight.
+    /// Stops all loads, with the operations that are in flight.
     pub fn stop(self) {
         drop(self);
     }
@@ -241,7 +242,7 @@ impl Driver {
 }
 
 impl fmt::Debug for Interval {
-    /// Without the thousands of cells of its histograms.
+    /// Prints the maxima of the histograms, and not their thousands of cells.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interval")
             .field("name", &self.name)

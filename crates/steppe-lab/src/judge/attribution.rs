@@ -1,19 +1,19 @@
-//! Whether what grows is a leak or retention.
+//! Attribution of growth to a leak or to retention.
 
 use crate::record::{Finding, Outcome};
 
-/// What growth of resident memory is put down to.
+/// Cause of growth of resident memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attribution {
-    /// Live bytes grow with it: something is never freed.
+    /// Live bytes grow as well: memory is never freed.
     Leak,
-    /// Live bytes are flat: it was freed, and did not go back to the system.
+    /// Live bytes are flat: memory was freed, and not returned to the system.
     Retention,
-    /// The target does not tell its live bytes, or they are not conclusive.
+    /// The target does not expose its live bytes, or they are not conclusive.
     Unknown,
 }
 
-/// Leak or retention: live bytes decide, where they are those of all that is measured.
+/// Marks growth as a leak if live bytes grow, and as retention if they are flat and cover all measured processes.
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 pub(super) fn attribute(findings: &mut [Finding], live_is_whole: bool) {
     let slope = |metric: &str| {
@@ -22,7 +22,7 @@ pub(super) fn attribute(findings: &mut [Finding], live_is_whole: bool) {
     };
     let attribution = match (slope("live_growth"), slope("rss_growth")) {
         (Some((Outcome::Unbounded, _)), _) => Attribution::Leak,
-        // Flat beside what is resident, not only beside the budget.
+        // Flat compared with the growth of resident memory, not only with the budget.
         (Some((Outcome::Stable, live)), Some((_, resident)))
             if live_is_whole && live.upper * 2.0 < resident.lower =>
         {

@@ -1,4 +1,4 @@
-//! Drift of every series against what it may change by; and whether growth is a leak or retention.
+//! Drift of every series, compared with its allowed change; and the attribution of growth to a leak or retention.
 
 use std::fmt::Write as _;
 
@@ -43,8 +43,8 @@ pub(super) fn findings(
     findings
 }
 
-/// What the target holds. RSS stands in for the whole run where the kernel never told its parts apart:
-/// changing over would be a step.
+/// The column of memory at rest. Without any reading of the parts of memory, RSS is used for the whole run: a change
+/// from one to the other would be a step.
 fn quiet_bytes(measured: &Measured<'_>) -> fn(&Epoch) -> Option<f64> {
     if measured.max(Epoch::held_bytes).is_some() {
         |epoch| epoch.held_bytes().map(float)
@@ -53,7 +53,7 @@ fn quiet_bytes(measured: &Measured<'_>) -> fn(&Epoch) -> Option<f64> {
     }
 }
 
-/// All that a series is judged by.
+/// Inputs for the judgment of a series.
 struct Judge<'a> {
     measured: &'a Measured<'a>,
     budget: &'a Budget,
@@ -61,21 +61,21 @@ struct Judge<'a> {
     kind: RunKind,
 }
 
-/// What a series is told in, and held against.
+/// Unit and limit of a series.
 struct Scale {
     unit: String,
-    /// A unit's worth of slope, in what a column has a step.
+    /// A slope of one `unit`, as the change of the column in a step.
     per_step: f64,
-    /// In the unit; infinite where nothing is set.
+    /// Allowed slope in `unit`; infinite if none is set.
     limit: f64,
-    /// The scenario asks for it by name.
+    /// True if a finding is needed in any case: the scenario names the series, or the series is memory at rest.
     is_asked: bool,
-    /// Whether it was a hard limit that decided.
+    /// True if the limit comes from the headroom below a hard limit.
     is_by_headroom: bool,
 }
 
 impl Judge<'_> {
-    /// `None`: it was not measured, and nobody asked.
+    /// The finding on a series; `None` if the series is not judged, or could not be and the scenario does not name it.
     fn finding(&self, series: &Series) -> Option<Finding> {
         let points = self.points(series);
         let scale = self.scale(series, &points)?;
@@ -98,7 +98,7 @@ impl Judge<'_> {
             _ => judge_drift(&points, hypothesis, seed),
         });
         let Some(drift) = judged.flatten() else {
-            // A series that nobody asked for and that is too short says nothing.
+            // A series that is too short has a finding only if the scenario names it or it is memory at rest.
             let is_memory = series.metric == "rss_growth";
             finding.outcome = Outcome::Inconclusive;
             finding.text = format!(
@@ -123,8 +123,8 @@ impl Judge<'_> {
         finding.p_value = Some(drift.over_budget_p);
         let least = drift.detectable.max(series.resolution() / span(&points));
         finding.detectable = Some(least / scale.per_step);
-        // Nobody asked for the default that a hard limit sets, and a run has to be long to see one file of it.
-        // A budget of 0 asks for nothing that can be seen.
+        // The scenario does not ask for the limit that follows from a hard limit, and only a long run can detect growth
+        // by one file. No run can detect growth by a budget of 0.
         let is_said = allowed > 0.0 && !scale.is_by_headroom;
         if finding.outcome == Outcome::Stable && least > allowed && is_said {
             finding.outcome = Outcome::Inconclusive;
@@ -142,7 +142,7 @@ impl Judge<'_> {
         Some(finding)
     }
 
-    /// One series a run, with a gap where a row has no value. What falls is turned around.
+    /// The points of each run, with NaN where a row has no value. Series that get worse by falling change their sign.
     fn points(&self, series: &Series) -> Vec<Vec<f64>> {
         let sign = if series.falls() { -1.0 } else { 1.0 };
         let of = |epoch: &Epoch| (series.of)(epoch).map(|value| sign * value);
@@ -155,7 +155,7 @@ impl Judge<'_> {
         self.measured.runs.values().map(run).collect()
     }
 
-    /// `None`: it is not to be judged.
+    /// Unit and limit of a series; `None`: the series is not to be judged.
     fn scale(&self, series: &Series, points: &[Vec<f64>]) -> Option<Scale> {
         match series.rule {
             Rule::Memory(memory) => self.memory_scale(memory, points),
@@ -216,14 +216,14 @@ impl Judge<'_> {
         shares.contains_key(series.drift_name())
     }
 
-    /// So much a step, and the limit is reached when `limit_within` is over.
+    /// Growth in a step by which the series reaches its hard limit at the end of `budget.limit_within`.
     fn allowed_by_headroom(&self, series: &Series) -> Option<f64> {
         let left = self.headroom(series)?;
         let steps = self.budget.limit_within.as_secs_f64() / 3_600.0 / self.hours_a_step()?;
         Some(left / steps.max(1.0))
     }
 
-    /// What is left until a hard limit, by the last epoch.
+    /// Headroom below a hard limit in the last epoch.
     fn headroom(&self, series: &Series) -> Option<f64> {
         let last = self.measured.epochs().last()?;
         match (series.headroom, series.rule) {
@@ -255,7 +255,7 @@ impl Judge<'_> {
             estimate,
             upper,
         } = value;
-        // A change in the other direction is told as such, rather than as growth below zero.
+        // A change in the other direction is named as such, rather than as growth below zero.
         let is_turned = estimate < 0.0;
         let verb = if series.falls() == is_turned {
             "grows"
@@ -294,7 +294,7 @@ impl Judge<'_> {
         let allowed = scale.limit * scale.per_step;
         let unit = &scale.unit;
         if let Some(text) = self.shape(series, drift) {
-            // What levels off is told in the sentence itself.
+            // The finding's own sentence has a plateau already.
             if !finding.text.ends_with(&text) {
                 finding.notes.push(text);
             }
@@ -350,7 +350,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Why so few collections are not conclusive.
+    /// The sentence of a finding that too few garbage collections leave INCONCLUSIVE.
     fn collections(&self, series: &Series, drift: &Drift) -> Option<String> {
         let is_collected = matches!(series.rule, Rule::Memory(memory) if memory.is_collected());
         let forced = self.measured.collections().filter(|_| is_collected);
@@ -388,7 +388,7 @@ impl Judge<'_> {
         ))
     }
 
-    /// Growth that is no line, in words.
+    /// Description of growth that is no line: a saw-tooth, a plateau or stairs.
     fn shape(&self, series: &Series, drift: &Drift) -> Option<String> {
         let is_memory = matches!(series.rule, Rule::Memory(_));
         let show = |value: f64| match is_memory {
@@ -433,7 +433,7 @@ impl Judge<'_> {
         })
     }
 
-    /// How long until a hard limit, going on like this.
+    /// Hours until a hard limit is reached at the present slope, with a note.
     fn until_limit(&self, series: &Series, drift: &Drift) -> Option<(f64, String)> {
         let left = self.headroom(series)?;
         let slope = drift.whole.estimate;
@@ -457,7 +457,8 @@ impl Judge<'_> {
     }
 }
 
-/// UNBOUNDED by what a curve leaves: an interval of the whole, curve included, reaches the budget.
+/// True if a series is UNBOUNDED only without its curve (a rise that slows down): with the curve, an interval
+/// reaches the budget.
 fn is_beside_a_curve(drift: &Drift, allowed: f64) -> bool {
     let is_over = drift.whole.lower > allowed && drift.last_half.lower > allowed;
     drift.outcome == Outcome::Unbounded && drift.shape == Shape::Line && !is_over
@@ -470,7 +471,7 @@ fn were(collections: u32) -> String {
     }
 }
 
-/// Hours or days, whatever is easier to picture.
+/// A time in minutes, hours or days, by its length.
 pub(super) fn time(hours: f64) -> String {
     match hours {
         few if few <= 1.0 / 60.0 => "a minute".to_owned(),
@@ -480,7 +481,7 @@ pub(super) fn time(hours: f64) -> String {
     }
 }
 
-/// The median of what runs begin with: the first quarter of their points.
+/// Level of a series at the start: the median over the runs, of each the median of the first quarter of its points.
 pub(super) fn level(points: &[Vec<f64>]) -> f64 {
     let starts = points.iter().filter_map(|run| {
         let present: Vec<f64> = run
@@ -500,7 +501,7 @@ pub(super) fn span(points: &[Vec<f64>]) -> f64 {
     float(longest.saturating_sub(1).max(1) as u64)
 }
 
-/// How many rows there are, and in how many it was seen.
+/// Number of rows, and of those that have a value.
 fn seen(points: &[Vec<f64>]) -> (usize, usize) {
     let rows = points.iter().map(Vec::len).sum();
     let seen = points.iter().flatten().filter(|point| point.is_finite());
@@ -512,11 +513,11 @@ fn is_whole(points: &[Vec<f64>]) -> bool {
     (rows - seen) * 100 <= rows * MISSING_SHARE_MAX
 }
 
-/// Withdraws UNBOUNDED where so many series make it likely by chance. STABLE needs no correction: it
-/// is claimed only where every series' own bound says so.
+/// Withdraws UNBOUNDED where it may be chance among so many series (Holm's correction). STABLE needs no
+/// correction: a verdict has it only if the bound of every single series allows it.
 ///
-/// Half of the level is for memory at rest, which is what the lab is asked about: that a dozen other
-/// series are looked at as well does not hide a leak.
+/// Half of the significance level is for memory at rest, the main question of a soak: a dozen other series that
+/// are judged as well do not hide a leak.
 fn withdraw_by_chance(findings: &mut [Finding], alpha: f64) {
     let is_tested = |finding: &&Finding| finding.p_value.is_some() && finding.limit.is_some();
     let tested = findings.iter().filter(is_tested);

@@ -1,4 +1,4 @@
-//! Limits on single figures: kept, broken, or not seen.
+//! Limits on single figures: kept, broken, or not measured.
 
 use hdrhistogram::Histogram;
 
@@ -7,7 +7,7 @@ use crate::limits::{P999_OPERATIONS_MIN, RATE_KEPT_MIN};
 use crate::record::{Epoch, Finding, Outcome};
 use crate::scenario::Budget;
 
-/// Every figure that was seen, and every limit whether it was seen or not.
+/// Findings on every figure that was measured, and on every figure with a limit.
 pub(super) fn findings(
     measured: &Measured<'_>,
     budget: &Budget,
@@ -204,7 +204,7 @@ fn latency_ms(latency: Option<&Histogram<u64>>, quantile: f64) -> Option<f64> {
     Some(float(latency.value_at_quantile(quantile)) / 1_000.0)
 }
 
-/// The tenth of a percent of few operations is one operation: noise.
+/// The 99.9th percentile in ms; `None` with few operations, where it is the noise of a single one.
 fn p999(latency: Option<&Histogram<u64>>) -> Option<f64> {
     latency_ms(
         latency.filter(|latency| latency.len() >= P999_OPERATIONS_MIN),
@@ -212,7 +212,7 @@ fn p999(latency: Option<&Histogram<u64>>) -> Option<f64> {
     )
 }
 
-/// What a leak checker found, and what failed while it looked; each with what is allowed.
+/// Findings of a leak check: `lost` is the lost bytes and their limit, `errors` the failed operations and theirs.
 pub fn lost(lost: (u64, u64), errors: (u64, Option<u64>), operations: u64) -> Vec<Finding> {
     let (bytes, allowed) = (float(lost.0), float(lost.1));
     let called = format!("memory lost after {operations} operations");
@@ -231,7 +231,8 @@ pub fn lost(lost: (u64, u64), errors: (u64, Option<u64>), operations: u64) -> Ve
     vec![lost, errors]
 }
 
-/// Of a program whose runtime manages memory itself: that nothing was lost says nothing of its leaks.
+/// Makes a passed leak check INCONCLUSIVE for a program whose `runtime` manages memory itself: a leak checker
+/// can't see its leaks.
 pub fn doubt_lost(findings: &mut [Finding], runtime: &str) {
     let is_kept = |it: &&mut Finding| it.metric == "lost_bytes" && it.outcome == Outcome::Go;
     for finding in findings.iter_mut().filter(is_kept) {
@@ -243,8 +244,8 @@ pub fn doubt_lost(findings: &mut [Finding], runtime: &str) {
     }
 }
 
-/// Of an open loop: memory under a load that the target did not take says nothing of the load that was
-/// asked for.
+/// Per cent of the due operations that were done, in open loops. Memory under a lower load than intended says
+/// nothing of the intended load.
 fn kept_share(measured: &Measured<'_>) -> Option<f64> {
     let due = measured
         .sum(|epoch| epoch.intended)
@@ -253,7 +254,7 @@ fn kept_share(measured: &Measured<'_>) -> Option<f64> {
     Some(float(done) * 100.0 / float(due))
 }
 
-/// Where nothing was refused, there is something to tell only if a limit was set.
+/// Refused operations in per cent of all, failed ones included.
 fn refused_percent(measured: &Measured<'_>) -> Option<f64> {
     let refused = measured.sum(|epoch| epoch.refused)?;
     let others = [measured.operations(), measured.sum(|epoch| epoch.errors)];
@@ -271,7 +272,7 @@ fn throughput(measured: &Measured<'_>) -> Option<f64> {
     Some(float(measured.operations()?) * 1_000.0 / float(ms))
 }
 
-/// Three figures or so, and no more: `0.0123`, `4.06`, `1234`.
+/// A number with about three significant digits: `0.012`, `4.06`, `1234`.
 pub(super) fn number(value: f64) -> String {
     let decimals = match value.abs() {
         small if small == 0.0 || small >= 100.0 => 0,

@@ -1,9 +1,9 @@
-//! Looks at a run that goes on until it is decided: what is decided stays so, and what is open goes on.
+//! Interim looks at a run with `until = "decided"`: a decided series stays decided, and an open one goes on.
 //!
-//! Invariant: a word is never better than the last look allows. A series that was STABLE at a look stays it
-//! only while all points so far are STABLE at the level of that look, and the slope of the last half is
-//! within what is allowed: nothing but the wider intervals of a later look may be the reason that it is open.
-//! The level of each look is told by [`crate::stats::Look`]. Left out: when a look is due (`run`).
+//! Invariant: an outcome is never better than the last look allows. A series that was STABLE at a look stays
+//! STABLE only while all points so far are STABLE at the level of that look, and the slopes of the whole and of
+//! the last half are within the limit: only the wider intervals of a later look may be the reason that the series
+//! is open. [`crate::stats::Look`] has the level of each look. Left out: when a look is due (`run`).
 
 use std::collections::BTreeMap;
 
@@ -12,34 +12,34 @@ use crate::stats::Look;
 
 use super::worst;
 
-/// What looks at one variant came to so far.
+/// Outcomes of the looks at one variant so far.
 #[derive(Debug, Default)]
 pub struct Looked {
     outcomes: Vec<LookOutcome>,
-    /// By metric: the look that found it STABLE.
+    /// Number of the look that found a series STABLE, by metric.
     stable_since: BTreeMap<String, u32>,
 }
 
-/// Whether it goes on.
+/// Decision of a look: to go on or to end the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Something is open that more epochs may decide.
+    /// A series is open, and more epochs may decide it.
     Open,
     /// Every series is decided.
     Decided,
-    /// This is broken for good: whatever follows can't make the whole better.
+    /// The metric with this name has failed for good: further epochs can't make the verdict better.
     Failed(String),
 }
 
 impl Looked {
-    /// How many there were.
+    /// Number of looks so far.
     #[must_use]
     pub fn count(&self) -> u32 {
         u32::try_from(self.outcomes.len()).unwrap_or(u32::MAX)
     }
 
-    /// Takes what a look says by itself, and makes of it what all looks say. `judge` says what an earlier
-    /// look would say of all that was measured until now.
+    /// Takes the verdict of a single look, and turns it into that of all looks so far. `judge` returns the verdict of
+    /// an earlier look on all measurements until now.
     pub fn take(
         &mut self,
         (look, epochs): (Look, u64),
@@ -81,7 +81,8 @@ impl Looked {
         decision
     }
 
-    /// What was decided before is decided, unless something else than the level of this look has opened it.
+    /// Keeps a series STABLE that an earlier look found STABLE, unless another reason than the level of this look has
+    /// opened it.
     fn carry(
         &mut self,
         look: Look,
@@ -114,7 +115,7 @@ impl Looked {
     }
 }
 
-/// Of drift, and held against something.
+/// True for a finding on drift that has a value and a limit.
 fn is_tested(finding: &Finding) -> bool {
     finding.is_drift() && finding.limit.is_some() && finding.value.is_some()
 }
@@ -123,7 +124,7 @@ fn is_open(finding: &Finding) -> bool {
     [Outcome::Inconclusive, Outcome::Growing].contains(&finding.outcome)
 }
 
-/// The slope is no more than what is allowed, however sure that is.
+/// True if the estimated slopes are within the limit, however wide their intervals.
 fn is_within(finding: &Finding) -> bool {
     let slopes = [finding.value, finding.last_half];
     finding
@@ -131,7 +132,7 @@ fn is_within(finding: &Finding) -> bool {
         .is_some_and(|limit| slopes.iter().flatten().all(|it| it.estimate <= limit))
 }
 
-/// Drift that is an alarm, or a figure that can but rise and is over its limit.
+/// True for drift that is an alarm, and for a figure over its limit that can only rise.
 fn is_final(finding: &Finding) -> bool {
     match finding.outcome {
         Outcome::Unbounded | Outcome::Leak => true,
@@ -140,7 +141,7 @@ fn is_final(finding: &Finding) -> bool {
     }
 }
 
-/// Counts, and the highest of a run.
+/// Figures that can only rise during a run: counts and peaks.
 const MOST: [&str; 6] = [
     "rss",
     "hwm",
@@ -172,7 +173,7 @@ mod tests {
         }
     }
 
-    /// An earlier look is not to be asked.
+    /// A `judge` that must not be called.
     fn never(look: Look) -> Option<VariantVerdict> {
         panic!("nothing is to be judged again, as at look {}", look.number)
     }
@@ -197,7 +198,7 @@ mod tests {
             Decision::Open
         );
         assert_eq!(first.looks[0].open, ["p50_growth"]);
-        // What was decided is not undone by a bound that is open at another level.
+        // A decided series is not opened again by a bound at the level of another look.
         let mut second = variant(vec![
             finding("rss_growth", Outcome::Inconclusive, 2.0),
             finding("p50_growth", Outcome::Stable, 3.0),
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(second.outcome, Outcome::Inconclusive);
     }
 
-    /// It has risen, could not have been seen, was withdrawn, or the machine changed.
+    /// Such a series has risen, its growth was too small to detect, its alarm was withdrawn, or the machine changed.
     #[test]
     fn what_is_open_at_the_level_of_its_look_as_well_is_open_again() {
         let mut looked = Looked::default();

@@ -1,4 +1,4 @@
-//! Whether the machine changed while it was measured: then times say nothing of the target.
+//! Change of the machine's speed during a run: timings then say nothing of the target.
 
 use super::kept::number;
 use super::{Measured, float};
@@ -6,11 +6,11 @@ use crate::limits::{CONTROL_SHARE_MAX, STEAL_RISE_MAX};
 use crate::record::{Epoch, Finding, Outcome};
 use crate::stats::judge_drift;
 
-/// How the control loop and steal time changed over the run; see `run::control`.
+/// Change of the control loop and of steal time over the run; see `run::control`.
 pub(super) struct MachineDrift {
-    /// Per cent of its level, where that is certain to have grown.
+    /// Growth of the control loop's time, in per cent of its first value; `None` unless it certainly grew.
     control: Option<f64>,
-    /// Per cent of all CPU time, likewise.
+    /// Growth of steal time, in per cent of all CPU time, likewise.
     steal: Option<f64>,
 }
 
@@ -27,7 +27,7 @@ impl MachineDrift {
         }
     }
 
-    /// Withdraws an alarm that the machine explains.
+    /// Withdraws an alarm that the change of the machine explains.
     pub(super) fn withdraw(&self, finding: &mut Finding) {
         let grown = finding.value.map_or(0.0, |value| value.estimate);
         let slower = self
@@ -58,7 +58,7 @@ impl MachineDrift {
     }
 }
 
-/// From the first point to the last, where even the lower bound is over zero.
+/// Rise of a column from the first point to the last; `None` unless even the lower bound of its slope is above 0.
 fn rise(measured: &Measured<'_>, of: impl Fn(&Epoch) -> Option<f64>, seed: u64) -> Option<f64> {
     let value = |epoch: &&Epoch| of(epoch).unwrap_or(f64::NAN);
     let runs: Vec<Vec<f64>> = measured

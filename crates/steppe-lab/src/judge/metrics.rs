@@ -1,11 +1,10 @@
-//! Drift of the series that a target tells of itself.
+//! Drift of the series of a target's own metrics.
 //!
-//! A target has hundreds of them, and the lab knows what few of them mean. So they are a family of their
-//! own (Holm's correction is over all of them, and takes nothing from what the lab measures itself); a
-//! gauge can alarm, and nothing else: only where the scenario names it does it have to be STABLE. A
-//! counter is judged by its rate, and only where it is named; one that is named and not seen is
-//! INCONCLUSIVE. Gauges that are clocks by name and by rate, and those of the machine (`node_…`), are
-//! not judged.
+//! A target has hundreds of series, and the lab knows the meaning of few. So they are a family of their own:
+//! Holm's correction is over all of them, and takes nothing from the lab's own measurements. A gauge can only
+//! alarm; it has to be STABLE only if the scenario names it. A counter is judged by its rate, and only if it is
+//! named; a series that is named and not seen is INCONCLUSIVE. Gauges that are clocks by name and by rate, and
+//! those of the machine (`node_…`), are not judged.
 
 use super::growth::{level, span};
 use super::kept::number;
@@ -15,16 +14,16 @@ use crate::record::{Epoch, Finding, Interval, MetricKind, MetricTable, Outcome, 
 use crate::scenario::{Budget, METRIC_DRIFT};
 use crate::stats::{ALPHA, Alarm, holm, judge_drift, judge_memory};
 
-/// What came of them, of one variant.
+/// Findings on the metrics of one variant.
 #[derive(Debug, Default)]
 pub struct MetricFindings {
-    /// Alarms, what the scenario names, and what is known by name.
+    /// Alarms, findings on series that the scenario names, and those on well-known series.
     pub findings: Vec<Finding>,
-    /// Gauges that were held against what they may change by.
+    /// Number of series that were compared with their allowed change.
     pub judged: usize,
-    /// Series that were seen and not judged.
+    /// Number of series that were seen and not judged.
     pub measured: usize,
-    /// Those of them that were taken for clocks, which the scenario does not name.
+    /// Names of the series that were taken for clocks; the scenario names none of them.
     pub clocks: Vec<String>,
 }
 
@@ -60,7 +59,7 @@ pub fn metrics(
         let share_allowed = share.unwrap_or(METRIC_DRIFT);
         let allowed = scale.allowed(share_allowed, &points);
         let is_known = KNOWN.iter().any(|(name, _)| *name == series);
-        // Nothing that moves less than half of it can be over it: most gauges stand still.
+        // A series that moves by less than half of its allowed change can't exceed it: most gauges stand still.
         let is_still = spread(&points) * 2.0 < allowed * span(&points);
         if is_still && share.is_none() && !is_known {
             continue;
@@ -108,7 +107,7 @@ pub fn metrics(
     all
 }
 
-/// What the scenario says of a series, by its whole name or by the one without labels.
+/// The scenario's budget for a series, by its whole name or by the one without labels; `Some(None)` is `"off"`.
 fn asked(budget: &Budget, series: &str) -> Option<Option<f64>> {
     let by = |name: &str| budget.metrics.get(name).copied();
     by(series).or_else(|| by(family(series)))
@@ -118,14 +117,14 @@ pub(super) fn family(series: &str) -> &str {
     series.split('{').next().unwrap_or(series)
 }
 
-/// A gauge of the target's own.
+/// True for a gauge, unless it is one of the machine (`node_…`).
 fn is_resource(series: &str, column: &SeriesColumn) -> bool {
     column.kind == MetricKind::Gauge && !series.starts_with("node_")
 }
 
-/// It is called like a time and goes with it, as uptimes and timestamps do, in any unit from seconds to
-/// nanoseconds. The rate alone says nothing: a leak of one a request, at 1,000 requests a second, has it
-/// too.
+/// True if a series has the name of a time and the rate of a clock, as uptimes and timestamps do, in any unit from
+/// seconds to nanoseconds. The rate alone is no sign: a leak of one object a request has it too, at 1,000 requests
+/// a second.
 fn is_clock(series: &str, column: &SeriesColumn, measured: &Measured<'_>, variant: &str) -> bool {
     if !is_called_like_a_time(family(series)) {
         return false;
@@ -149,7 +148,7 @@ fn is_called_like_a_time(name: &str) -> bool {
         || has_word("time")
 }
 
-/// One series a run, with a gap where it was not told.
+/// The points of each run, with NaN where the target did not expose the series.
 fn points(measured: &Measured<'_>, column: &SeriesColumn, variant: &str) -> Vec<Vec<f64>> {
     let value = |run: u32, epoch: u32| match column.kind {
         MetricKind::Gauge => column.at(variant, run, epoch).map(|(_, value)| value),
@@ -164,18 +163,18 @@ fn points(measured: &Measured<'_>, column: &SeriesColumn, variant: &str) -> Vec<
     measured.runs.iter().map(of_run).collect()
 }
 
-/// In which unit it is told.
+/// Unit of a series, and its least allowed change.
 struct Scale {
     unit: String,
-    /// A unit's worth, in what the series has a step.
+    /// A slope of one `unit`, as the change of the series in a step.
     per_step: f64,
-    /// It may always change by so much.
+    /// Change over a run that is always allowed.
     floor: f64,
     is_bytes: bool,
 }
 
 impl Scale {
-    /// `None`: it was seen in too few epochs.
+    /// The scale of a series; `None`: the series was seen in too few epochs.
     fn of(
         series: &str,
         column: &SeriesColumn,
@@ -220,7 +219,7 @@ impl Scale {
         })
     }
 
-    /// A step.
+    /// Allowed change in a step.
     fn allowed(&self, share: f64, points: &[Vec<f64>]) -> f64 {
         (share * level(points)).max(self.floor) / span(points)
     }
@@ -268,7 +267,7 @@ fn finding(
     Some(finding)
 }
 
-/// Of a series that the scenario names, and that there are too few points of to judge it.
+/// The finding on a series that the scenario names and that has too few points.
 fn unseen(series: &str, points: &[Vec<f64>]) -> Finding {
     let epochs: usize = points.iter().map(Vec::len).sum();
     let seen = points.iter().flatten().filter(|it| it.is_finite()).count();
@@ -283,7 +282,7 @@ fn unseen(series: &str, points: &[Vec<f64>]) -> Finding {
     finding
 }
 
-/// From the least to the most of all points.
+/// Difference between the highest and the lowest of all points.
 fn spread(points: &[Vec<f64>]) -> f64 {
     let seen = || {
         points
@@ -295,7 +294,7 @@ fn spread(points: &[Vec<f64>]) -> f64 {
     seen().fold(f64::MIN, f64::max) - seen().fold(f64::MAX, f64::min)
 }
 
-/// Series of Prometheus's clients that are a resource, and what they count.
+/// Series of Prometheus's client libraries that are a resource, with their units.
 const KNOWN: [(&str, &str); 7] = [
     ("process_resident_memory_bytes", "bytes"),
     ("process_open_fds", "descriptors"),
@@ -305,7 +304,7 @@ const KNOWN: [(&str, &str); 7] = [
     ("go_memstats_heap_inuse_bytes", "bytes"),
     ("go_memstats_stack_inuse_bytes", "bytes"),
 ];
-/// How close to a second a second a clock runs.
+/// Largest relative deviation of a clock from one second a second.
 const CLOCK_SHARE: f64 = 0.02;
 const MIB: f64 = 1_048_576.0;
 const HOURS_A_DAY: f64 = 24.0;
@@ -317,7 +316,8 @@ mod tests {
 
     const EPOCHS: u32 = 40;
 
-    /// What comes of gauges that begin at 1,000,000 and rise by so much in each epoch of a second.
+    /// Findings on gauges, given by name and rise in an epoch of one second; each begins at 1,000,000. The budget has
+    /// those that are `named`.
     fn judged(gauges: &[(&str, f64)], named: &[&str]) -> MetricFindings {
         let epoch = |number: u32| Epoch {
             variant: "it".to_owned(),
@@ -374,7 +374,7 @@ mod tests {
         let found = judged(&clocks, &[]);
         assert_eq!(found.clocks, clocks.map(|it| it.0));
         assert_eq!((found.judged, found.findings.len()), (0, 0));
-        // Named like a time, at the rate of none; named by the scenario.
+        // One has the name of a time and no clock's rate; the other is named by the scenario.
         let found = judged(
             &[("oldest_wait_seconds", 3e5), ("time_now", 1e6)],
             &["time_now"],
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(words(&found), expected);
         let text = &found.findings[1].text;
         assert!(text.ends_with("it was seen in 0 of 40 epochs"), "{text}");
-        // Nobody answered at all.
+        // The target has no metrics at all.
         let found = judged(&[], &["pool"]);
         assert_eq!(words(&found), [("pool_growth", Outcome::Inconclusive)]);
     }

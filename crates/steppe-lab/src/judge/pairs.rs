@@ -1,4 +1,5 @@
-//! Two variants, pair by pair: ratios of the second to the first.
+//! Comparison of two variants, pair by pair: ratios of the second to the first; for throughput, of the first to the
+//! second.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +15,14 @@ use crate::stats::{Comparison, GateInput, detectable_ratio, judge_pairs, noise};
 /// Response times by variant and run.
 pub type RunLatency = BTreeMap<(String, u32), Histogram<u64>>;
 
-/// A metric's values, a pair an index.
+/// Values of a metric in each variant, with a pair at each index.
 struct Values {
     first: Vec<f64>,
     second: Vec<f64>,
 }
 
-/// Judges pairs of runs, the second variant against the first: a finding a metric that was seen.
+/// Judges pairs of runs, the second variant against the first: a finding for each metric that is gated or was
+/// measured.
 #[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub fn findings(
     evidence: Evidence<'_>,
@@ -125,7 +127,7 @@ fn finding(
     finding
 }
 
-/// What an A/A says of the machine.
+/// The note on the noise of this machine, from an A/A.
 fn calibration(values: &Values, plan: &AbPlan) -> Option<String> {
     let noise = noise(&values.first, &values.second)?;
     let detectable = detectable_ratio(&values.first, &values.second, plan.pairs)?;
@@ -165,7 +167,7 @@ fn values(
         let Some(second) = second.get(&run) else {
             continue;
         };
-        // A missing one becomes what no statistic takes, so that it is not judged.
+        // A missing value becomes NaN, which no statistic takes, so that the metric is not judged.
         let mut pair = [first, *second].map(|value| value.unwrap_or(f64::NAN));
         if metric == AbMetric::Throughput {
             pair.reverse();

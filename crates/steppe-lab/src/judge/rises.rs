@@ -1,4 +1,4 @@
-//! Counters of the target's own that have to rise: what the scenario is about was at work.
+//! Counters of the target that have to rise, as a proof that the tested feature was at work.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use super::metrics::family;
 use super::{Measured, figure};
 use crate::record::{Epoch, Finding, MetricTable, Outcome, SeriesColumn};
 
-/// Holds the counters of a variant, from the first measured epoch of a run to its last, against what
-/// they have to rise by. Series of one name count together, and so do runs.
+/// Compares the rise of a variant's counters, from the first measured epoch of a run to its last, with the rise that
+/// the scenario requires. Series of one name are summed, and so are runs.
 pub fn rises(
     table: &MetricTable,
     epochs: &[Epoch],
@@ -28,7 +28,7 @@ pub fn rises(
     least.iter().map(finding).collect()
 }
 
-/// `None`: it was not seen at both ends of any run.
+/// Rise of a series over all runs; `None`: no run has it at both ends.
 fn rise(measured: &Measured<'_>, column: &SeriesColumn, variant: &str) -> Option<f64> {
     let of_run = |(run, epochs): (&u32, &Vec<&Epoch>)| {
         let at = |epoch: &&Epoch| Some(column.at(variant, *run, epoch.epoch)?.1);
@@ -74,7 +74,7 @@ mod tests {
         };
         let epochs: Vec<Epoch> = (0..3).map(epoch).collect();
         let mut table = MetricTable::default();
-        // All that `idle` counts is of the warm-up.
+        // `idle` rises only during warm-up.
         let told = [
             [
                 ("hits{of=\"a\"}", 5.0),

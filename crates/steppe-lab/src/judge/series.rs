@@ -1,9 +1,9 @@
-//! Which series are judged for drift, and how much each may change.
+//! Series that are judged for drift, and the allowed change of each.
 //!
-//! Every series that was measured is judged, whether the scenario speaks of it or not. Memory has a
-//! budget in MiB a day. What has a hard limit (descriptors, mappings, tasks) must not reach it within
+//! Every series that was measured is judged, named in the scenario or not. Memory has a budget in MiB a
+//! day. A series with a hard limit (descriptors, mappings, tasks) must not reach it within
 //! `budget.limit_within`, and no count, time or cost may change by more than a share of its level over
-//! the run (`budget.drift`). Leaves out the statistics (`stats`) and the words (`growth`).
+//! the run (`budget.drift`). Leaves out the statistics (`stats`) and the texts of findings (`growth`).
 
 use super::float;
 use crate::limits::{
@@ -12,37 +12,37 @@ use crate::limits::{
 use crate::record::{Epoch, RunKind};
 use crate::scenario::{Budget, CYCLE_GROWTH_KIB, DAY_GROWTH_MIB};
 
-/// A series, and what it is called.
+/// A series, with its names and the rule for its change.
 pub(super) struct Series {
-    /// As findings name it.
+    /// Name in findings.
     pub(super) metric: &'static str,
-    /// As sentences call it.
+    /// Name in sentences.
     pub(super) called: &'static str,
     pub(super) of: fn(&Epoch) -> Option<f64>,
     pub(super) rule: Rule,
     pub(super) headroom: Option<Headroom>,
-    /// How much slower the machine got changes it as well.
+    /// True for timings, which a slower machine changes as well.
     pub(super) is_timing: bool,
-    /// Points of a run before this are left out, in milliseconds since its first one.
+    /// Milliseconds since the first point of a run before which points are left out.
     pub(super) from_ms: u64,
 }
 
-/// What is left until a hard limit.
+/// Headroom below a hard limit.
 #[derive(Clone, Copy)]
 pub(super) struct Headroom {
     pub(super) of: fn(&Epoch) -> Option<u64>,
-    /// What the limit is called.
+    /// Name of the limit.
     pub(super) limit: &'static str,
 }
 
-/// What it may change by.
+/// Kind of a series, which sets its allowed change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rule {
-    /// Bytes; see [`Allowed`].
+    /// Bytes of memory; see [`Allowed`].
     Memory(Memory),
     /// A count of something, which may always change by `floor` over a run.
     Count { unit: &'static str, floor: f64 },
-    /// A share of its level.
+    /// A time, cost or rate, which may change by a share of its level.
     Share,
 }
 
@@ -54,18 +54,18 @@ pub(super) enum Memory {
     Cgroup,
 }
 
-/// How much a series of memory may grow.
+/// Allowed growth of a series of memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Allowed {
     MibPerDay(f64),
-    /// As the scenario says it, of an epoch or a cycle.
+    /// Growth in an epoch or a cycle.
     KibPerStep(f64),
-    /// Nothing said, and no default.
+    /// Neither set by the scenario nor by default; `budget.drift` applies.
     Open,
 }
 
 impl Allowed {
-    /// In MiB a day, where a step takes so many milliseconds; `None`: nothing is said.
+    /// Allowed growth in MiB a day, with steps of `step_ms` milliseconds; `None`: [`Allowed::Open`].
     pub(super) fn mib_per_day(self, step_ms: f64) -> Option<f64> {
         match self {
             Self::MibPerDay(mib) => Some(mib),
@@ -76,12 +76,12 @@ impl Allowed {
 }
 
 impl Memory {
-    /// Whether a garbage collector gives some of it back.
+    /// True if a garbage collector may free some of this memory.
     pub(super) fn is_collected(self) -> bool {
         self != Self::Cgroup
     }
 
-    /// Whether the scenario has a key for it.
+    /// True if the scenario sets this growth.
     pub(super) fn is_said(self, budget: &Budget, kind: RunKind) -> bool {
         let (of_step, of_day) = self.said(budget, kind);
         of_step.is_some() || of_day.is_some()
@@ -103,7 +103,7 @@ impl Memory {
         }
     }
 
-    /// What the scenario says, else the default.
+    /// The growth that the scenario allows, else the default.
     pub(super) fn allowed(self, budget: &Budget, kind: RunKind) -> Allowed {
         let is_cycle = kind == RunKind::Cycle;
         let (of_step, of_day) = self.said(budget, kind);
@@ -121,7 +121,7 @@ impl Memory {
 }
 
 impl Series {
-    /// Everything that is judged, in the order of reports. `at_rest` is memory in quiet moments.
+    /// All series that are judged, in the order of reports. `at_rest` is memory in quiet moments.
     pub(super) fn all(at_rest: fn(&Epoch) -> Option<f64>) -> Vec<Self> {
         let high_water = |epoch: &Epoch| epoch.hwm_bytes.map(float);
         let live = |epoch: &Epoch| epoch.live_bytes.map(float);
@@ -155,14 +155,14 @@ impl Series {
         all
     }
 
-    /// As `budget.drift` names it.
+    /// Name in `budget.drift`.
     pub(super) fn drift_name(&self) -> &'static str {
         let name = self.metric.strip_suffix("_growth");
         name.or_else(|| self.metric.strip_suffix("_loss"))
             .unwrap_or(self.metric)
     }
 
-    /// The least that it can change by: nothing less is ever seen, however little noise there is.
+    /// Smallest change that the series can show, even without noise.
     pub(super) fn resolution(&self) -> f64 {
         match self.rule {
             Rule::Memory(_) => PAGE_BYTES,
@@ -171,7 +171,7 @@ impl Series {
         }
     }
 
-    /// Less is worse.
+    /// True if the series gets worse by falling.
     pub(super) fn falls(&self) -> bool {
         self.metric.ends_with("_loss")
     }
@@ -254,7 +254,7 @@ fn sockets() -> [Series; 4] {
             "the number of CLOSE_WAIT sockets",
             |epoch| epoch.close_wait_max.map(float),
         ),
-        // The kernel keeps each for so long: until then they can but grow.
+        // The kernel keeps each socket for this time: until then, their number can only grow.
         counted_from(
             TIME_WAIT_DRIFT_FLOOR,
             "time_wait_growth",
@@ -305,7 +305,7 @@ fn per_operation(epoch: &Epoch, total: Option<u64>) -> Option<f64> {
     Some(float(total?) / float(operations))
 }
 
-/// The 99th percentile of few operations is the slowest of them.
+/// The 99th percentile in µs; `None` with few operations, where it is the slowest of them.
 fn p99(epoch: &Epoch) -> Option<f64> {
     epoch
         .p99_us

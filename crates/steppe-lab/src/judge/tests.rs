@@ -1,4 +1,4 @@
-//! Rows that are made up, and what they are judged to be.
+//! Verdicts on synthetic rows.
 
 use super::*;
 use crate::scenario::{AbMetric, GrowthBudget};
@@ -102,7 +102,7 @@ fn a_step_after_a_stable_look_is_open_again() {
     assert!(rose, "{second:#?}");
 }
 
-/// Memory is told in pages: less than one over the whole run is not seen.
+/// Memory is counted in pages: growth by less than one over the whole run can't be seen.
 #[test]
 fn nothing_is_stable_under_a_budget_that_could_not_have_been_seen() {
     let with_budget = |kib| Budget {
@@ -348,7 +348,7 @@ fn what_is_expected_hides_nothing_else() {
 #[test]
 fn growth_of_what_the_live_bytes_leave_out_is_not_called_retention() {
     let growing = |epoch| 8 * MIB + u64::from(epoch) * 500_000;
-    // Live bytes under their budget, and no flatter than a sixteenth of what is resident.
+    // Live bytes are within their budget, and grow by more than half as much as resident memory.
     let nearly = judge(
         &rows(0, 60, growing, Some(300_000)),
         &Budget {
@@ -448,7 +448,7 @@ fn pairs_are_judged_by_what_each_run_used() {
     assert_eq!(found[0].outcome, Outcome::NoGo, "{found:#?}");
     let ratio = found[0].value.unwrap().estimate;
     assert!((ratio - 1.148).abs() < 0.01, "{ratio}");
-    // Of two gates that are broken, the one that is broken more; and before what holds for each.
+    // The headline has the gate that is the furthest over its limit, before findings on single variants.
     let mut milder = found[0].clone();
     (milder.metric, milder.text) = ("rss".to_owned(), "rss".to_owned());
     milder.value = Some(super::exactly(1.06));
@@ -507,7 +507,7 @@ fn everything_that_holds_still_is_stable() {
     for metric in ["open_files_growth", "zombies_growth", "p99_growth"] {
         assert_eq!(finding(&verdict, metric).outcome, Outcome::Stable);
     }
-    // What nobody measured is not spoken of.
+    // A series that was not measured has no finding.
     let speaks_of = |metric: &str| verdict.findings.iter().any(|it| it.metric == metric);
     assert!(!speaks_of("mappings_growth") && !speaks_of("live_growth"));
 }
@@ -581,7 +581,7 @@ fn throughput_that_falls_is_an_alarm() {
     );
 }
 
-/// The other way round: memory that is given back does not grow by less than nothing.
+/// Memory that is given back is said to fall, not to grow by less than zero.
 #[test]
 fn memory_that_falls_is_told_as_a_fall() {
     let falls = |epoch| 800 * MIB - 2 * MIB * u64::from(epoch);
@@ -609,7 +609,7 @@ fn what_lies_beside_the_processes_is_judged_as_memory_is() {
 
 #[test]
 fn time_wait_is_judged_when_the_first_of_them_end() {
-    // It fills for a minute, as everywhere, and is then as large as it gets.
+    // The number of sockets rises for a minute, as everywhere, and then stays.
     let fills = |epoch: &mut Epoch, number: u64| {
         epoch.time_wait_max = Some(300 * (number + 1).min(60));
     };
@@ -656,7 +656,7 @@ fn a_saw_tooth_is_judged_at_its_floor() {
     );
 }
 
-/// What has no budget keeps any: nothing has to be shown of it.
+/// A series without a budget can't exceed one: STABLE needs no evidence.
 #[test]
 fn too_few_collections_of_what_has_no_budget_are_stable() {
     let mut epochs = rows(0, 70, |_| 8 * MIB, None);

@@ -1,15 +1,15 @@
-//! What an INCONCLUSIVE finding knows, and how much longer would decide it.
+//! Notes on an INCONCLUSIVE finding: the range of the growth, and the time or the processes that would decide it.
 //!
 //! The error of a slope falls with the length of a run to the power of 3/2, and with the square root of
-//! the number of processes. That holds for noise which lasts less long than the run; where it does not, the
-//! time is too short. Leaves out growth that is no line: a plateau or a saw-tooth has words of its own.
+//! the number of processes. That holds for noise which lasts less long than the run; for other noise, the
+//! estimated time is too short. Leaves out growth that is no line: a plateau or a saw-tooth has its own notes.
 
 use super::growth::time;
 use super::kept::number;
 use crate::limits::DECIDING_LENGTHS_MAX;
 use crate::record::{Finding, Interval, Method};
 
-/// How long was looked, in hours a process without warm-up.
+/// Notes on a finding; `hours` is the measured time of a process, without warm-up.
 pub(super) fn notes(finding: &Finding, hours: Option<f64>) -> Vec<String> {
     let (Some(value), Some(limit)) = (finding.value, finding.limit) else {
         return Vec::new();
@@ -37,7 +37,8 @@ fn known(finding: &Finding, value: Interval, limit: f64) -> Option<String> {
     is_open.then(|| format!("it is not certain that it {verb} at all"))
 }
 
-/// What of its error may be left where it is to be decided: from 0 to below 1.
+/// Share of its error at which the finding would be decided, from 0 to below 1; `None` if no smaller error would
+/// decide it.
 fn shrunk(finding: &Finding, value: Interval, limit: f64) -> Option<f64> {
     let reaches = |slope: Interval| {
         let distance = (slope.estimate - limit).abs();

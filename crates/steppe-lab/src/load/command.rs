@@ -1,12 +1,12 @@
-//! Command loads: a program that drives the target, and tells what it did line by line.
+//! Command loads: a program that drives the target, and reports its operations line by line.
 //!
-//! It is started anew at each burst, in a process group of its own: Ctrl-C at the lab's terminal is
-//! the lab's to handle, and whatever the program starts is ended with it. A pause interrupts it
-//! (SIGINT, then SIGKILL); what it has said by then counts. A program that fails, or says what is no
-//! line of the protocol, is not started again.
+//! The program is started anew for each burst, in a process group of its own: Ctrl-C at the lab's terminal
+//! is the lab's to handle, and processes that the program starts are killed with it. A pause interrupts the
+//! program (SIGINT, then SIGKILL); the lines that it has written by then count. A program that fails, or
+//! writes a line that is not of the protocol, is not started again.
 //!
-//! The program's own CPU time is not judged: it may run anywhere, and mean anything. Its high-water mark is
-//! told: a client's memory is part of what a protocol costs.
+//! The program's own CPU time is not judged: it may run anywhere, and its CPU time may mean anything. Its
+//! high-water mark is reported: a client's memory is part of the cost of a protocol.
 
 mod line;
 
@@ -52,25 +52,25 @@ pub(super) struct CommandSource {
 
 enum Control {
     Resume(Burst),
-    /// End the program, and say when it is over.
+    /// Interrupt the program, and answer once it has ended.
     Pause(SyncSender<()>),
     Stop,
 }
 
-/// What the thread tells the driver.
+/// State of the program, from its thread to the driver.
 #[derive(Debug, Default)]
 struct Watched {
     is_running: AtomicBool,
-    /// Of the programs since the last look; 0: nobody could tell.
+    /// Peak RSS of the programs in bytes since the last [`CommandSource::take`]; 0: unknown.
     hwm_bytes: AtomicU64,
     failure: Mutex<Option<LoadFailure>>,
 }
 
-/// The thread's part.
+/// State of the thread that starts the program and watches over it.
 struct Watcher {
     name: String,
     program: Program,
-    /// As `{rate}` has it.
+    /// Value of `{rate}` in the arguments.
     rate: Option<String>,
     seed: u64,
     clock: Instant,
@@ -80,26 +80,26 @@ struct Watcher {
     orders: Receiver<Control>,
 }
 
-/// A program that runs.
+/// A running program.
 struct Running {
     child: Child,
-    /// Until it is reaped.
+    /// Kills the program if the lab is killed; `None` once the program is about to be reaped.
     guard: Option<Guard>,
     pid: Pid,
-    /// `None`: it was closed.
+    /// `None` once the pipe was closed.
     stdout: Option<pipe::Receiver>,
     lines: Lines,
     has_said: bool,
-    /// When to kill it, once it was interrupted.
+    /// Deadline after which an interrupted program is killed.
     interrupted: Option<Instant>,
     mistake: Option<Mistake>,
-    /// Where its part of the log begins.
+    /// Offset in the log at which the output of this program begins.
     log_start: u64,
 }
 
 impl CommandSource {
     /// # Errors
-    /// When the load can't be as it is described, or has no room for its log.
+    /// When the load is invalid, or its log or its thread can't be created.
     pub(super) fn start(
         load: &Load,
         command: &CommandLoad,
@@ -154,7 +154,7 @@ impl CommandSource {
         let _ = self.orders.try_send(Control::Pause(quiet));
     }
 
-    /// Whether the program of the last burst is over.
+    /// True when the program of the last burst has ended.
     pub(super) fn is_over(&self) -> bool {
         !self.shared.is_running.load(Ordering::Acquire)
     }
@@ -180,7 +180,7 @@ impl Drop for CommandSource {
     fn drop(&mut self) {
         let _ = self.orders.try_send(Control::Stop);
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been printed.
+            // A panic of the thread has been printed.
             let _ = thread.join();
         }
     }
@@ -193,7 +193,7 @@ impl Watched {
 }
 
 /// # Errors
-/// When the load can't be as it is described.
+/// When the load is invalid.
 pub(super) fn check(load: &Load, command: &CommandLoad) -> Result<(), LoadError> {
     let words = &command.command.cmd;
     let invalid = |reason: &str| {
@@ -237,7 +237,7 @@ impl Watcher {
                             return;
                         }
                     }
-                    // Nothing runs.
+                    // No program runs.
                     Control::Pause(quiet) => drop(quiet.try_send(())),
                     Control::Stop => return,
                 }
@@ -245,7 +245,7 @@ impl Watcher {
         });
     }
 
-    /// Runs the program once. True: nothing is to come after it.
+    /// Runs the program once. True: the driver is gone, or has sent [`Control::Stop`].
     async fn burst(&mut self, burst: Burst) -> bool {
         if self.shared.failure().is_some() {
             return false;
@@ -261,11 +261,11 @@ impl Watcher {
     }
 
     fn launch(&mut self, burst: Burst) -> io::Result<Running> {
-        // Whole ones: what a shell and most tools take. Rounded down, so that there is time left to
-        // say what came of it.
+        // Whole seconds, which a shell and most tools take. Rounded down, so that the program has
+        // time left to report.
         let seconds = burst.length.as_secs().max(1).to_string();
         let epoch = burst.epoch.to_string();
-        // Programs take seeds of many widths; all take this one.
+        // Programs take seeds of many widths; all take one of 31 bits.
         let seed = (self.seed & 0x7fff_ffff).to_string();
         let rate = self.rate.as_deref().unwrap_or_default();
         let fill = |word: &String| {
@@ -293,7 +293,8 @@ impl Watcher {
         Running::new(command.spawn()?, guard, log_start)
     }
 
-    /// Waits for the program's end, and takes what it says. True: the driver is gone.
+    /// Waits for the program's end, and takes its lines. True: the driver is gone, or has sent
+    /// [`Control::Stop`].
     async fn watch(&mut self, mut running: Running) -> bool {
         let mut quiet = Vec::new();
         let mut is_stopped = false;
@@ -364,7 +365,7 @@ impl Watcher {
         });
     }
 
-    /// The last that the program wrote to its log in this burst.
+    /// The last output of the program in the log of this burst.
     fn said(&mut self, log_start: u64) -> Option<String> {
         let end = self.log.seek(SeekFrom::End(0)).ok()?;
         let start = log_start.max(end.saturating_sub(COMMAND_SAID_BYTES_MAX));
@@ -403,10 +404,10 @@ impl Running {
         })
     }
 
-    /// Waits for bytes. Nothing comes of it once the pipe is closed.
+    /// Reads bytes of the program's stdout. Never returns once the pipe is closed.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// No bytes are lost.
     async fn read(&mut self, block: &mut [u8]) -> usize {
         if let Some(stdout) = &mut self.stdout {
             match stdout.read(block).await {
@@ -429,18 +430,18 @@ impl Running {
         self.mistake = heard.err();
     }
 
-    /// Takes what is still in the pipe when the program is over.
+    /// Reads the rest of the pipe after the program's end.
     async fn drain(&mut self, block: &mut [u8], tally: &Shared) {
         let end = Instant::now() + COMMAND_DRAIN_MAX;
         while self.stdout.is_some() && self.mistake.is_none() && Instant::now() < end {
-            // Whatever was written before the end is there at once; who holds the pipe open now
-            // has left the group.
+            // Everything that was written before the end is in the pipe; a process that still
+            // holds it open has left the group.
             match timeout(COMMAND_LOOK_INTERVAL, self.read(block)).await {
                 Ok(read) => self.hear(&block[..read], tally),
                 Err(_) => break,
             }
         }
-        // A line that was cut off by a signal says nothing.
+        // A line that was cut off by a signal does not count.
         if self.interrupted.is_none() && self.mistake.is_none() {
             match self.lines.end() {
                 Ok(Some(word)) => {
@@ -469,13 +470,13 @@ impl Running {
         self.interrupted.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Who is gone already can't be told anything.
+    /// Sends a signal to the program's process group. An error is ignored: the group is gone already.
     fn signal(&self, signal: Signal) {
         let _ = kill_process_group(self.pid, signal);
     }
 
-    /// Looks whether the program is over, and ends what it left behind. It is reaped only then:
-    /// until that the number of its group can't be anybody else's.
+    /// Checks if the program has ended; then kills the processes that it left, and reaps it. Until it is
+    /// reaped, no other process group can have its number.
     fn look(&mut self) -> Option<io::Result<ExitStatus>> {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(self.pid), how) {
@@ -504,7 +505,7 @@ fn count(tally: &mut tally::Tally, word: Message) {
     }
 }
 
-/// A path is relative to where the lab was started, wherever the program is to run.
+/// The path of a program, relative to the folder that the lab was started in, and not to the load's `cwd`.
 fn executable(word: &str) -> io::Result<PathBuf> {
     if word.contains('/') {
         std::path::absolute(word)

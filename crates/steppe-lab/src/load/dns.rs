@@ -1,9 +1,9 @@
 //! DNS loads, over UDP and TCP: one question at a time on a socket.
 //!
-//! UDP sockets are connected, so that a server that is not there is told from one that is slow, and
-//! take only what the server sends. TCP is RFC 7766 without pipelining; a connection that the server
-//! closed while it was idle is opened again, and the question asked once more. An operation that
-//! takes too long takes its socket along: a late answer has nowhere to arrive.
+//! UDP sockets are connected, so that a closed port of the server is an error and not a timeout, and take
+//! only datagrams of the server. TCP is RFC 7766 without pipelining; a connection that the server closed
+//! while it was idle is opened again, and the query sent once more. An operation that runs into its timeout
+//! drops its socket, so that a late response can't arrive.
 
 mod question;
 
@@ -22,19 +22,19 @@ use crate::limits::DNS_BUF_BYTES;
 use crate::scenario::DnsLoad;
 use question::{Exchange, Questions};
 
-/// A load's questions and whom they go to.
+/// The questions of a load, and the server that is asked.
 pub(super) struct DnsPlan {
     server: SocketAddr,
     is_tcp: bool,
     questions: Questions,
 }
 
-/// One socket.
+/// A DNS client with one socket.
 pub(super) struct DnsClient {
     plan: Arc<DnsPlan>,
     random: Pcg64Mcg,
     buf: Vec<u8>,
-    /// Taken out for the time of an operation.
+    /// `None` during an operation.
     socket: Option<Socket>,
 }
 
@@ -45,7 +45,7 @@ enum Socket {
 
 impl DnsPlan {
     /// # Errors
-    /// What is wrong with the load.
+    /// With the reason, when the load is invalid.
     pub(super) fn new(load: &DnsLoad) -> Result<Self, String> {
         Ok(Self {
             server: load.server,
@@ -98,7 +98,7 @@ impl Client for DnsClient {
         let kept = match self.socket.take() {
             Some(mut socket) => match socket.ask(&exchange, &query, &mut self.buf).await {
                 Ok(answer) => Some((socket, answer)),
-                // RFC 7766 §6.2.4: the server may close when it likes, and is asked again.
+                // RFC 7766 §6.2.4: the server may close a connection at any time, and is asked again.
                 Err(_) if self.plan.is_tcp => None,
                 Err(error) => return Err(io_failure(&error)),
             },
@@ -117,7 +117,7 @@ impl Client for DnsClient {
 }
 
 impl Socket {
-    /// Asks, and waits for the answer to just this.
+    /// Sends a query, and waits for its response; other messages are ignored.
     async fn ask(
         &mut self,
         exchange: &Exchange,
@@ -146,7 +146,7 @@ impl Socket {
                     buf.resize(len.into(), 0);
                     stream.read_exact(buf).await?;
                     let judged = exchange.judge(buf);
-                    // A large answer is not kept room for.
+                    // The room of a large response is freed.
                     buf.truncate(DNS_BUF_BYTES);
                     buf.shrink_to(DNS_BUF_BYTES);
                     if let Some(judged) = judged {

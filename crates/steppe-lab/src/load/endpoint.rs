@@ -1,6 +1,6 @@
-//! Where an HTTP load goes: addresses, and TLS where the URL says so.
+//! Endpoint of an HTTP load: host, port, addresses, and the server name for TLS.
 //!
-//! Names are looked up once, before the load starts: a resolver's pace is not the target's.
+//! Names are resolved once, before the load starts: the latency of a resolver is not the target's.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use super::tally::Failure;
 
-/// A host and port that a URL leads to.
+/// The host and port of a URL.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     pub(super) host: String,
@@ -26,13 +26,13 @@ pub(super) struct Endpoint {
 #[derive(Debug)]
 pub(super) struct Addresses {
     all: Vec<SocketAddr>,
-    /// The one that answered last.
+    /// Index of the address that accepted the last connection.
     current: AtomicUsize,
 }
 
 impl Endpoint {
     /// # Errors
-    /// What is wrong with the URL.
+    /// With the reason, when the URL is invalid.
     pub(super) fn parse(uri: &Uri) -> Result<Self, String> {
         let is_https = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTP => false,
@@ -77,7 +77,7 @@ impl Endpoint {
 }
 
 impl Addresses {
-    /// Opens a connection to the address that answered last, else to the others in turn.
+    /// Opens a connection to the address that accepted the last one, else to the others in turn.
     pub(super) async fn connect(&self) -> Result<TcpStream, Failure> {
         let first = self.current.load(Ordering::Relaxed);
         let mut refused = None;
@@ -86,7 +86,7 @@ impl Addresses {
             match TcpStream::connect(self.all[index]).await {
                 Ok(stream) => {
                     self.current.store(index, Ordering::Relaxed);
-                    // A request is one write; it must not wait for the last one's acknowledgment.
+                    // A request is one write, which must not wait for the acknowledgment of the last one.
                     stream.set_nodelay(true).map_err(|e| io_failure(&e))?;
                     return Ok(stream);
                 }
@@ -98,7 +98,7 @@ impl Addresses {
     }
 }
 
-/// Kinds of errors that are the generator's own doing, with what helps.
+/// Kinds of errors that the generator causes itself, with their remedies.
 pub(super) const OWN_FAULTS: [(&str, &str); 2] = [
     (
         NO_PORT,
@@ -112,7 +112,7 @@ pub(super) const OWN_FAULTS: [(&str, &str); 2] = [
 const NO_PORT: &str = "no local port";
 const NO_FILE: &str = "no file descriptor";
 
-/// What an error of a socket is called.
+/// The failure of an operation by a socket error, with its kind.
 pub(super) fn io_failure(error: &io::Error) -> Failure {
     const EMFILE: i32 = rustix::io::Errno::MFILE.raw_os_error();
     const ENFILE: i32 = rustix::io::Errno::NFILE.raw_os_error();

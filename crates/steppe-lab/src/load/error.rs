@@ -1,69 +1,69 @@
-//! Why a load can't be started, and why one can't go on.
+//! Errors of a load, at its start and later.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Why no load was started.
+/// An error for which no load is started.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A load that can't be as it is described.
+    /// A load with invalid settings.
     #[error("load `{load}`: {reason}")]
     Invalid {
-        /// Its name.
+        /// Name of the load.
         load: String,
-        /// What is wrong, with the value.
+        /// The mistake, with the value.
         reason: String,
     },
-    /// A name without an address.
+    /// A host name without an address.
     #[error("load `{load}`: can't find `{host}`")]
     Resolve {
-        /// Its name.
+        /// Name of the load.
         load: String,
         /// The host of its URL.
         host: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         #[source]
         source: io::Error,
     },
-    /// Connections that this process may not open.
+    /// More files than this process may open.
     #[error("the loads take {needed} open files, and this process may have {limit}: `ulimit -n`")]
     Files {
-        /// With what the lab needs itself.
+        /// Files for all connections, and for the lab itself.
         needed: u64,
-        /// The soft limit.
+        /// The soft limit (RLIMIT_NOFILE).
         limit: u64,
     },
-    /// A load's log.
+    /// A log of a load that can't be opened.
     #[error("can't write {path}")]
     Log {
-        /// Of the log.
+        /// Path of the log.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
     /// The system refused a thread or a timer.
     #[error("load `{load}`: can't start a generator thread")]
     Thread {
-        /// Its name.
+        /// Name of the load.
         load: String,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
 }
 
-/// A load that can't go on.
+/// The failure of a load that can't go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadFailure {
-    /// Its name.
+    /// Name of the load.
     pub load: String,
-    /// Since the run's clock started.
+    /// Time of the failure, since the run's clock started.
     pub at: Duration,
-    /// What happened, and what to do where that is known.
+    /// The cause, with a remedy where one is known.
     pub reason: String,
-    /// The last lines that it wrote to stderr.
+    /// The last lines that its program wrote to stderr.
     pub said: Option<String>,
 }
 

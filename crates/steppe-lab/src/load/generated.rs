@@ -1,4 +1,4 @@
-//! A load that the lab generates itself: its threads, and what they add up to.
+//! A load that the lab generates itself: its threads, and the sum of their counts.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ use super::usage::{GeneratorUse, Meter};
 use crate::limits::{IDLE_SHARE_MIN, ORDERS_MAX, SATURATION_WINDOW_MIN};
 use crate::scenario::{Load, Pace};
 
-/// A load that was started.
+/// A load that was started, with its generator threads.
 pub(super) struct GeneratedSource {
     name: String,
     /// `None`: a closed loop.
@@ -27,7 +27,7 @@ pub(super) struct GeneratedSource {
     ramp: Duration,
     threads: u32,
     generators: Vec<Generator>,
-    /// Arrivals of a burst that were told before the burst was over.
+    /// Arrivals of the present burst that earlier intervals have counted as intended.
     told: u64,
 }
 
@@ -43,7 +43,7 @@ impl GeneratedSource {
     /// Starts the threads of a load that was checked.
     ///
     /// # Errors
-    /// When the system has no room for them.
+    /// When the system refuses a thread or a timer.
     pub(super) fn start(load: &Load, plan: &Plan, seed: u64) -> Result<Self, LoadError> {
         let rate_per_s = match load.pace {
             Pace::Open { rate_per_s } => Some(rate_per_s),
@@ -97,7 +97,7 @@ impl GeneratedSource {
         }
     }
 
-    /// What came of it since the last time; `elapsed` of the burst that is on.
+    /// The interval since the last call; `elapsed` is the time since the start of the present burst.
     #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn take(
         &mut self,
@@ -144,7 +144,7 @@ impl GeneratedSource {
         })
     }
 
-    /// Why it can't go on.
+    /// The failure of a load that has lost a thread.
     pub(super) fn failure(&self, clock: Instant) -> Option<LoadFailure> {
         let is_gone = self.generators.iter().any(Generator::is_gone);
         is_gone.then(|| LoadFailure::panicked(&self.name, clock))
@@ -186,17 +186,18 @@ impl Generator {
         })
     }
 
-    /// A thread that has not taken its last orders hangs or is gone; the latter is told.
+    /// Sends an order to the thread. A full queue means that the thread hangs, a closed one that it has ended, which
+    /// [`GeneratedSource::failure`] reports.
     fn order(&self, order: Control) {
         let _ = self.orders.try_send(order);
     }
 
-    /// Its time counts from now on.
+    /// Counts the thread's time from now on.
     fn work(&self, now: Instant) {
         self.meter().start(now);
     }
 
-    /// Its time does not count anymore.
+    /// Counts the thread's time until now.
     fn rest(&self, now: Instant) {
         self.meter().stop(now);
     }
@@ -214,7 +215,7 @@ impl Drop for Generator {
     fn drop(&mut self) {
         self.order(Control::Stop);
         if let Some(thread) = self.thread.take() {
-            // A panic in it was told by its failure, and has been printed.
+            // A panic of the thread was reported as the load's failure, and has been printed.
             let _ = thread.join();
         }
     }

@@ -3,7 +3,7 @@
 //! The operation that finds no connection opens one, and that is part of its time: a target that
 //! closes connections is slower for its clients, too. A request that was never sent because the
 //! target had closed the idle connection meanwhile is sent once more on a new one (RFC 9112 §9.3.1);
-//! one that was lost under way is an error.
+//! a request that was lost under way is an error.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::client::Client;
 use super::request::{HttpPlan, Repeated, Wire, http_failure};
 use super::tally::Failure;
 
-/// One connection.
+/// A client with one connection.
 pub(super) struct Http1Client {
     plan: Arc<HttpPlan>,
-    /// Taken out for the time of an operation: one that is dropped takes its connection along.
+    /// `None` during an operation: one that is dropped takes its connection along.
     connection: Option<Connection>,
 }
 
@@ -28,7 +28,7 @@ struct Connection {
     _task: AbortOnDrop,
 }
 
-/// Ends the task that moves a connection's bytes.
+/// Aborts the task of a connection when dropped.
 pub(super) struct AbortOnDrop(AbortHandle);
 
 impl Http1Client {
@@ -46,7 +46,7 @@ impl Http1Client {
         }
     }
 
-    /// A connection that can take a request: the last one, if it is still there.
+    /// A connection that can take a request: the last one if it is still open, else a new one.
     async fn ready(&mut self) -> Result<(Connection, Age), Failure> {
         if let Some(mut connection) = self.connection.take()
             && connection.sender.ready().await.is_ok()

@@ -2,8 +2,9 @@
 //!
 //! The workers of a connection share it, and the first that finds it gone opens the next one. Where
 //! the target allows fewer streams than the load has, requests wait for one, and that is part of
-//! their time. A request that the target left alone since it had said goodbye is sent once more on a
-//! new connection, as every client does; an operation that takes too long resets its stream and leaves the connection.
+//! their time. A request that the target has not processed because of its GOAWAY is sent once more on a
+//! new connection, as every client does; an operation that runs into its timeout resets its stream and
+//! leaves the connection open.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -24,13 +25,14 @@ use super::http1::AbortOnDrop;
 use super::request::{HttpPlan, Repeated, Wire, http_failure};
 use super::tally::Failure;
 
-/// One stream at a time of a connection that others share.
+/// A client with one stream at a time, on a connection that several workers share.
 pub(super) struct Http2Client(Rc<Shared>);
 
-/// A connection, or the next one.
+/// The present connection of several workers; a lost one is replaced.
 pub(super) struct Shared {
     plan: Arc<HttpPlan>,
-    /// Operations hold theirs as well: it is closed when the last of them is over.
+    /// Connection for new requests. Operations hold a reference to theirs, so a retired connection is closed when the
+    /// last of them is over.
     current: RefCell<Option<Rc<Connection>>>,
     connecting: Mutex<()>,
 }
@@ -40,7 +42,7 @@ struct Connection {
     _task: AbortOnDrop,
 }
 
-/// Runs what a connection needs beside it on the thread it is on.
+/// Executor for the tasks of a connection, on the thread of the connection.
 #[derive(Clone)]
 struct Here;
 
@@ -77,7 +79,7 @@ impl Shared {
         Ok(connection)
     }
 
-    /// Nothing new is sent on this one.
+    /// Sends no new request on this connection.
     fn retire(&self, connection: &Rc<Connection>) {
         let mut current = self.current.borrow_mut();
         if current
@@ -132,9 +134,8 @@ impl Connection {
 
 type Unsent = TrySendError<Request<Repeated>>;
 
-/// Whether the target has done nothing about a request: it was never sent, or came after the last
-/// stream that a GOAWAY without an error names (RFC 9113 §6.8). Of the latter the library says no
-/// more than these words.
+/// True if the target has not processed a request: it was never sent, or its stream is above the last one
+/// that a GOAWAY without an error names (RFC 9113 §6.8). For the latter, the library has only this text.
 fn was_left_alone(failed: &Unsent) -> bool {
     const GOODBYE: &str = "connection error received: not a result of an error";
     let cause = failed.error().source().map(ToString::to_string);
@@ -149,7 +150,7 @@ impl Client for Http2Client {
     }
 }
 
-/// A stream may fail by itself.
+/// The failure of an operation on a connection: a stream may fail, and its connection stay open.
 fn of(connection: &Connection, failure: Failure) -> Failure {
     Failure {
         disconnected: failure.disconnected && connection.sender.is_closed(),

@@ -1,12 +1,12 @@
-//! Who of a thread's workers starts the next operation, and when.
+//! Pacing of a thread's workers: turns and start times of their operations.
 //!
-//! A worker is one operation at a time. In a closed loop each starts when its last one is over. In
-//! an open loop they take turns: the one whose turn it is waits until the next arrival is due, hands
-//! the turn on and starts. A worker that comes late finds its arrival due already, starts at once,
-//! and its wait is part of the response time. So the backlog is a number and not a queue: it takes
-//! no memory however far the target falls behind.
+//! A worker does one operation at a time. In a closed loop each starts when its last one is over. In an open
+//! loop the workers take turns: the one whose turn it is waits until the next arrival is due, hands the turn
+//! on and starts. A worker that comes late finds its arrival due already, starts at once, and the delay is
+//! part of the response time. So the backlog is a number and not a queue: it takes no memory however far the
+//! target falls behind.
 //!
-//! An arrival is claimed only when it is due; what is due and unclaimed at a pause is counted as
+//! An arrival is claimed only when it is due; arrivals that are due and unclaimed at a pause are counted as
 //! intended and dropped. Everything here belongs to one thread.
 
 use std::cell::Cell;
@@ -25,7 +25,7 @@ use tokio::sync::{Mutex, Notify};
 use super::schedule::{Schedule, Share};
 use super::tally::{self, Failure, Shared};
 
-/// What a thread's workers share.
+/// State that the workers of a thread share.
 pub(super) struct Pacer {
     place: Place,
     /// `None`: a closed loop.
@@ -34,21 +34,21 @@ pub(super) struct Pacer {
     /// Arrivals of this burst that were started.
     claimed: Cell<u64>,
     in_flight: Cell<usize>,
-    /// The burst began or ended, or the last operation is over.
+    /// Notified when a burst begins or ends, and when the last operation is over.
     changed: Notify,
-    /// Whose holder has the turn.
+    /// Timer until the next arrival; the worker that holds the lock has the turn.
     timer: Mutex<Timer>,
     tally: Shared,
 }
 
-/// Which part of a load a thread is.
+/// Index of a thread in its load, and the size of the load.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) thread: u32,
     pub(super) threads: u32,
-    /// Of all threads.
+    /// Connections of all threads.
     pub(super) connections: u32,
-    /// Operations at a time on each.
+    /// Concurrent operations on each connection.
     pub(super) streams: u32,
 }
 
@@ -87,7 +87,7 @@ impl Pacer {
         self.changed.notify_waiters();
     }
 
-    /// Lets nothing start anymore, and counts what should have.
+    /// Ends the burst: no operation starts anymore. Counts the arrivals that were due, and those never started.
     pub(super) fn pause(&self, now: Instant) {
         let Some(burst) = self.burst.take() else {
             return;
@@ -111,7 +111,7 @@ impl Pacer {
         }
     }
 
-    /// Waits for the next operation of a worker, numbered over all threads.
+    /// Waits for the start of a worker's next operation; workers are numbered over all threads.
     pub(super) async fn next(&self, worker: u32) -> Ticket {
         let intended = match self.rate_per_s {
             Some(_) => self.arrival().await,
@@ -141,14 +141,14 @@ impl Pacer {
         }
     }
 
-    /// Keeps a worker of a closed loop from trying again at once. A pause ends it.
+    /// Delays the next try of a worker in a closed loop. A pause ends the delay.
     pub(super) async fn back_off(&self, wait: Duration) {
         if self.rate_per_s.is_none() {
             self.sleep(wait).await;
         }
     }
 
-    /// Waits until an arrival is due, and claims it.
+    /// Waits until an arrival is due, and claims it. Returns its intended start.
     async fn arrival(&self) -> Option<Instant> {
         let timer = self.timer.lock().await;
         loop {
@@ -171,7 +171,7 @@ impl Pacer {
         }
     }
 
-    /// Waits until load runs, and the ramp has come to this worker.
+    /// Waits until load runs and the ramp has reached this worker. Always `None`: a closed loop intends no start.
     async fn vacancy(&self, worker: u32) -> Option<Instant> {
         loop {
             let Some(burst) = self.burst.get() else {
@@ -208,8 +208,8 @@ impl Pacer {
     }
 }
 
-/// A timer of the kernel. The runtime's own ones are a millisecond late, which an open loop would
-/// tell as the target's latency.
+/// A timer of the kernel. Those of the runtime are a millisecond late, which would count as the target's
+/// latency in an open loop.
 struct Timer(AsyncFd<OwnedFd>);
 
 impl Timer {
@@ -224,7 +224,7 @@ impl Timer {
         AsyncFd::with_interest(timer, Interest::READABLE).map(Self)
     }
 
-    /// Sleeps that long, or less: the caller looks at the clock again.
+    /// Sleeps for `wait` or less: the caller checks the clock again.
     ///
     /// Expirations are not read: setting the timer again forgets them.
     async fn sleep(&self, wait: Duration) {
@@ -238,7 +238,7 @@ impl Timer {
         let is_set = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &setting).is_ok();
         match self.0.readable().await {
             Ok(mut guard) if is_set => guard.clear_ready(),
-            // A clock that can't be set; rather a coarse one than none.
+            // The timer can't be set or read: a coarse one is better than none.
             _ => tokio::time::sleep(wait).await,
         }
     }

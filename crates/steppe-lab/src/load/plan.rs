@@ -1,4 +1,4 @@
-//! What a load needs before its first operation: checked, looked up and read once.
+//! Preparation of a load before its first operation: settings are checked, names resolved and files read.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::tls::{HTTP1, HTTP2, Tls};
 use crate::limits::{FILES_BESIDE_CONNECTIONS, LOAD_THREADS_MAX, LOAD_WORKERS_MAX};
 use crate::scenario::{HttpLoad, Load, LoadKind, Pace};
 
-/// A protocol, with everything that can be made ready before the first operation.
+/// A load that is prepared for its first operation, by protocol.
 #[derive(Clone)]
 pub(super) enum Plan {
     Http1(Arc<HttpPlan>),
@@ -21,10 +21,10 @@ pub(super) enum Plan {
     Dns(Arc<DnsPlan>),
 }
 
-/// Says at once, and not by failed connections, that the loads take too many files.
+/// Checks the limit on open files, so that a lack shows at once and not by failed connections.
 ///
 /// # Errors
-/// When they do.
+/// When the loads need more files than the limit allows.
 pub(super) fn reserve_files(loads: &[Load]) -> Result<(), LoadError> {
     let connections = loads.iter().map(|load| u64::from(connections(load).0));
     let needed = connections.sum::<u64>() + FILES_BESIDE_CONNECTIONS;
@@ -41,10 +41,10 @@ fn invalid(load: &Load, reason: String) -> LoadError {
     }
 }
 
-/// Whether a load can be as it is described. Nothing is looked up, read or started.
+/// Checks the settings of a load. No name is resolved, no file read and no thread started.
 ///
 /// # Errors
-/// What is wrong with it.
+/// With the reason, when the settings are invalid.
 pub fn check(load: &Load) -> Result<(), LoadError> {
     let refused = |reason| Err(invalid(load, reason));
     if let Pace::Open { rate_per_s } = load.pace
@@ -65,7 +65,7 @@ pub fn check(load: &Load) -> Result<(), LoadError> {
     .or_else(refused)
 }
 
-/// Connections of a load, and operations at a time on each.
+/// Connections of a load, and concurrent operations on each.
 pub(super) fn connections(load: &Load) -> (u32, u32) {
     match &load.kind {
         LoadKind::Http1(http) => (http.connections, 1),
@@ -98,10 +98,10 @@ fn check_size(load: &Load) -> Result<(), LoadError> {
 }
 
 impl Plan {
-    /// Of a load that is no command.
+    /// Prepares a load that is no command.
     ///
     /// # Errors
-    /// When it can't be as it is described, or leads nowhere.
+    /// When the load is invalid, or its host has no address.
     pub(super) fn new(load: &Load) -> Result<Self, LoadError> {
         let refused = |reason| invalid(load, reason);
         match &load.kind {

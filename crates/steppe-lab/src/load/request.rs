@@ -1,4 +1,4 @@
-//! The request that an HTTP load sends again and again, and how its response is judged.
+//! The request that an HTTP load repeats, and the check of its response.
 //!
 //! A body of any length repeats one block, so that it takes no memory. A response is read to its
 //! end and thrown away; only its status counts.
@@ -24,20 +24,20 @@ use super::tls::Tls;
 use crate::limits::BODY_BLOCK_BYTES;
 use crate::scenario::{Expect, HttpLoad};
 
-/// A load's request and where it goes.
+/// The request of a load, its addresses and its TLS settings.
 pub(super) struct HttpPlan {
     addresses: Addresses,
     tls: Option<Tls>,
     template: Template,
 }
 
-/// What a connection's bytes go through.
+/// The stream of a connection: TCP, or TLS over TCP.
 pub(super) enum Wire {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// A request, checked.
+/// A request that was checked, with the statuses that are expected.
 #[derive(Debug, Clone)]
 pub(super) struct Template {
     method: Method,
@@ -47,7 +47,7 @@ pub(super) struct Template {
     expect: Vec<Expect>,
 }
 
-/// A body of one block again and again.
+/// A body that repeats one block.
 #[derive(Debug, Clone)]
 pub(super) struct Repeated {
     block: Bytes,
@@ -79,7 +79,7 @@ impl HttpPlan {
         request
     }
 
-    /// Reads a response to its end.
+    /// Reads a response to its end, and checks its status.
     pub(super) async fn judge(&self, response: Response<Incoming>) -> Result<(), Failure> {
         let status = response.status().as_u16();
         let mut body = response.into_body();
@@ -97,7 +97,7 @@ impl HttpPlan {
 
 impl Template {
     /// # Errors
-    /// What is wrong with the load's request.
+    /// With the reason, when the load's request is invalid.
     pub(super) fn http1(load: &HttpLoad) -> Result<(Endpoint, Self), String> {
         if load.streams > 1 {
             let streams = load.streams;
@@ -111,14 +111,14 @@ impl Template {
             let host = HeaderValue::from_str(authority).map_err(|e| e.to_string())?;
             template.headers.insert(HOST, host);
         }
-        // RFC 9112 §3.2.1: an origin server is asked for a path.
+        // RFC 9112 §3.2.1: a request to an origin server has the origin-form, which is a path.
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         template.uri = Uri::try_from(path).map_err(|e| e.to_string())?;
         Ok((endpoint, template))
     }
 
     /// # Errors
-    /// What is wrong with the load's request.
+    /// With the reason, when the load's request is invalid.
     pub(super) fn http2(load: &HttpLoad) -> Result<(Endpoint, Self), String> {
         let (endpoint, mut template, uri) = Self::new(load)?;
         let mut parts = uri.into_parts();
@@ -172,7 +172,7 @@ fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// What an error of a connection is called.
+/// The failure of an operation by a connection error, with its kind.
 pub(super) fn http_failure(error: &hyper::Error) -> Failure {
     let mut cause: Option<&(dyn Error + 'static)> = error.source();
     while let Some(inner) = cause {

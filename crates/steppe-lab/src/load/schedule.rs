@@ -1,12 +1,12 @@
-//! When the operations of an open loop are due.
+//! Schedule of an open loop: the times at which its operations are due.
 //!
 //! Arrivals are evenly spaced: arrival `i` is due `i / rate` after the start of a burst. While the
 //! rate rises linearly from nothing over a ramp `R`, `N(t) = rate · t² / 2R` arrivals are due by
 //! `t`, so that arrival `i` is due at `√(2R · i / rate)`. The schedule knows nothing of the target:
-//! what is late stays due.
+//! a late arrival stays due.
 //!
-//! Leaves out random spacing: a fixed one can be run again, and an arrival's lateness is the
-//! target's doing.
+//! Leaves out random spacing: a fixed schedule can be run again, and the target causes any delay of an
+//! arrival.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) struct Share {
 }
 
 impl Schedule {
-    /// How long after the start an arrival is due.
+    /// Time from the start of the burst until arrival `index` is due.
     #[expect(
         clippy::cast_precision_loss,
         reason = "arrivals of a burst are below 2^53"
@@ -43,7 +43,7 @@ impl Schedule {
         Duration::try_from_secs_f64(due_s).unwrap_or(Duration::MAX)
     }
 
-    /// How many arrivals are due by then.
+    /// Number of arrivals that are due when `elapsed` has passed since the start of the burst.
     pub(super) fn due_by(&self, elapsed: Duration) -> u64 {
         let ramp_s = self.ramp.as_secs_f64();
         let elapsed_s = elapsed.as_secs_f64();
@@ -58,7 +58,7 @@ impl Schedule {
             reason = "not negative, and a cast of a float saturates"
         )]
         let mut count = estimate as u64;
-        // Both directions round: an arrival counts exactly when `due` says so.
+        // Both formulas round: the count is made to agree with `due`.
         while count > 0 && self.due(count - 1) > elapsed {
             count -= 1;
         }
@@ -70,13 +70,13 @@ impl Schedule {
 }
 
 impl Share {
-    /// How long after the start an arrival of this thread is due.
+    /// Time from the start of the burst until arrival `index` of this thread is due.
     pub(super) fn due(&self, index: u64) -> Duration {
         let all = index * u64::from(self.threads) + u64::from(self.thread);
         self.schedule.due(all)
     }
 
-    /// How many arrivals of this thread are due by then.
+    /// Number of this thread's arrivals that are due when `elapsed` has passed since the start of the burst.
     pub(super) fn due_by(&self, elapsed: Duration) -> u64 {
         let all = self.schedule.due_by(elapsed);
         all.saturating_sub(u64::from(self.thread))
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_ramp_rises_linearly_and_goes_on_at_the_rate() {
         let rising = schedule(100.0, 2000);
-        // Half the rate over the ramp, and a quarter of that by its half.
+        // Of the arrivals at the full rate, half are due by the end of the ramp, a quarter of these by its middle.
         assert_eq!(rising.due_by(Duration::from_millis(1000)), 26);
         assert_eq!(rising.due_by(Duration::from_millis(2000)), 101);
         assert_eq!(rising.due_by(Duration::from_millis(3000)), 201);

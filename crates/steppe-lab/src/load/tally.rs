@@ -1,7 +1,7 @@
-//! What a generator counts between two looks.
+//! Counts and latencies of a generator between two reads.
 //!
-//! A thread owns one tally behind a lock that nobody else takes but for the moment in which an
-//! empty one is put in its place. Its size is fixed: two histograms and a bounded map of errors.
+//! A thread owns one tally behind a lock, which the driver takes only for the moment in which it swaps in an
+//! empty one. Its size is fixed: two histograms and a bounded map of errors.
 //! Only operations that succeeded have a latency: a refused connection is quick, and would make a
 //! broken target look fast.
 
@@ -13,37 +13,37 @@ use hdrhistogram::Histogram;
 
 use crate::limits::{ERROR_KINDS_MAX, LATENCY_DIGITS, LATENCY_MAX_US, SAID_LEN_MAX};
 
-/// Why an operation failed, as reports name it.
+/// Kind of a failed operation, as reports name it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ErrorKind {
     Known(&'static str),
     Status(u16),
-    /// Words of a program or a library, bounded.
+    /// Text of a program or a library, bounded.
     Said(String),
 }
 
-/// How an operation ended that did not succeed.
+/// The failure of an operation.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) kind: ErrorKind,
-    /// The connection is lost, or never was.
+    /// True if the connection was lost or never opened.
     pub(super) disconnected: bool,
 }
 
-/// Counts since the last look.
+/// Counts since the last read.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) operations: u64,
     pub(super) errors: u64,
-    /// Refused as agreed: neither a success nor an error.
+    /// Operations that the target refused as designed: neither a success nor an error.
     pub(super) refused: u64,
     pub(super) kinds: BTreeMap<ErrorKind, u64>,
-    /// Of bursts that are over: arrivals that were due.
+    /// Arrivals that were due in bursts that are over.
     pub(super) intended: Option<u64>,
-    /// Of these, never started.
+    /// Arrivals of these that were never started.
     pub(super) dropped: u64,
     pub(super) service: Histogram<u64>,
-    /// Of an open loop; that of a closed one is its service time.
+    /// Response times of an open loop; in a closed loop they equal the service times.
     pub(super) response: Option<Histogram<u64>>,
 }
 
@@ -54,7 +54,7 @@ pub(super) type Shared = Arc<Mutex<Tally>>;
 #[derive(Debug)]
 pub(super) struct Counter {
     tally: Shared,
-    /// Takes the place of the one that is looked at.
+    /// Tally that is swapped in, empty.
     spare: Tally,
 }
 
@@ -69,7 +69,7 @@ impl ErrorKind {
 }
 
 impl Failure {
-    /// The connection is lost, or never was.
+    /// A failure by which the connection was lost, or never opened.
     pub(super) fn lost(kind: &'static str) -> Self {
         Self {
             kind: ErrorKind::Known(kind),
@@ -77,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// The peer answered, but not as it should.
+    /// A failure other than a lost connection: an unexpected response, or a timeout.
     pub(super) fn answered(kind: ErrorKind) -> Self {
         Self {
             kind,
@@ -109,7 +109,7 @@ impl Tally {
         }
     }
 
-    /// Operations that took so long, where there is one latency for both.
+    /// Counts operations that succeeded, with one latency for service and response.
     pub(super) fn succeed_many(&mut self, latency_us: u64, count: u64) {
         self.operations = self.operations.saturating_add(count);
         record(&mut self.service, latency_us, count);
@@ -128,7 +128,7 @@ impl Tally {
         self.intended = Some(intended.saturating_add(count));
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another tally.
     pub(super) fn add(&mut self, other: &Self) {
         self.operations = self.operations.saturating_add(other.operations);
         self.refused = self.refused.saturating_add(other.refused);
@@ -172,7 +172,7 @@ impl Counter {
         Arc::clone(&self.tally)
     }
 
-    /// What was counted since the last time.
+    /// The counts since the last call.
     pub(super) fn swap(&mut self) -> &Tally {
         self.spare.clear();
         std::mem::swap(&mut self.spare, &mut *lock(&self.tally));
@@ -180,7 +180,7 @@ impl Counter {
     }
 }
 
-/// A tally whose owner panicked still counts right: each change is a whole operation's.
+/// Locks a tally. One whose owner panicked still counts right: each change is that of a whole operation.
 pub(super) fn lock(tally: &Shared) -> MutexGuard<'_, Tally> {
     tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -201,7 +201,7 @@ fn micros(latency: Duration) -> u64 {
 
 const OTHER: ErrorKind = ErrorKind::Known("other");
 
-/// Somebody else's words, made fit for a report.
+/// Foreign text for a report: cut to [`SAID_LEN_MAX`] characters, and escaped.
 pub(super) fn said(text: &str) -> String {
     text.chars()
         .take(SAID_LEN_MAX)

@@ -1,7 +1,7 @@
 //! A generator thread: a runtime of its own, its workers, and the orders that it takes.
 //!
-//! It shares nothing with other threads but its tally, so that the generator scales with its
-//! threads and a kernel's figures about the thread are about the load.
+//! The thread shares nothing with other threads but its tally, so that the generator scales with its
+//! threads, and the kernel's figures on the thread are those of the load.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -27,15 +27,15 @@ use super::plan::Plan;
 use super::tally::{ErrorKind, Failure, Shared};
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 
-/// What a thread is told.
+/// Order to a generator thread.
 pub(super) enum Control {
     Resume(Stretch),
-    /// Start nothing anymore, and say when nothing is in flight.
+    /// Start no operation anymore, and answer when none is in flight.
     Pause(SyncSender<()>),
     Stop,
 }
 
-/// What a thread does.
+/// Parameters of a generator thread.
 pub(super) struct Work {
     pub(super) plan: Plan,
     pub(super) place: Place,
@@ -45,10 +45,10 @@ pub(super) struct Work {
     pub(super) tally: Shared,
 }
 
-/// Starts a thread; it says its id once it waits for orders.
+/// Starts a thread, which sends its id to `ready` once it is prepared, or the error.
 ///
 /// # Errors
-/// When the system has no thread left.
+/// When the system refuses a thread.
 pub(super) fn spawn(
     name: &str,
     work: Work,
@@ -74,7 +74,7 @@ fn run(work: &Work, orders: Receiver<Control>, ready: &SyncSender<io::Result<i32
     let (runtime, pacer) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            // Whoever waits for it is gone only when the driver is.
+            // The receiver is gone only if the driver is.
             let _ = ready.send(Err(error));
             return;
         }
@@ -96,7 +96,7 @@ async fn obey(mut orders: Receiver<Control>, pacer: &Rc<Pacer>) {
                 let pacer = Rc::clone(pacer);
                 spawn_local(async move {
                     pacer.quiet().await;
-                    // Nobody waits for it anymore: it took longer than the caller's patience.
+                    // An error means that the wait took longer than the caller's patience.
                     let _ = quiet.try_send(());
                 });
             }
@@ -105,8 +105,8 @@ async fn obey(mut orders: Receiver<Control>, pacer: &Rc<Pacer>) {
     }
 }
 
-/// Connections are dealt out to the threads; workers are numbered over all of them, so that a ramp
-/// starts one a connection first.
+/// Starts the workers of this thread's share of the connections. Workers are numbered over all threads, so that
+/// a ramp starts one on each connection first.
 fn start_workers(work: &Work, pacer: &Rc<Pacer>) {
     let place = work.place;
     let step = usize::try_from(place.threads).unwrap_or(usize::MAX);
@@ -161,7 +161,7 @@ async fn drive(
         let is_disconnected = outcome.as_ref().is_err_and(|e| e.disconnected);
         pacer.finish(&ticket, outcome);
         if is_disconnected {
-            // Half to one and a half times, so that connections lost together come back apart.
+            // Half to one and a half times the wait, so that connections lost together come back apart.
             let factor = random.random_range(0.5..1.5);
             pacer.back_off(wait.mul_f64(factor)).await;
             wait = (wait * 2).min(BACKOFF_MAX);
@@ -171,10 +171,10 @@ async fn drive(
     }
 }
 
-/// How long an operation may take.
+/// Timeout of an operation.
 ///
-/// The timer is left as it is from one operation to the next, and set on only when it rings before
-/// its time: setting it for each would cost the generator a system call.
+/// The timer is kept from one operation to the next, and reset only when it fires before the end of the
+/// present one's time: a reset for each operation would cost the generator a system call.
 struct Patience {
     length: Duration,
     timer: Pin<Box<Sleep>>,
@@ -188,7 +188,7 @@ impl Patience {
         }
     }
 
-    /// `None`: it took longer.
+    /// Runs an operation; `None` after the timeout.
     async fn run<T>(&mut self, operation: impl Future<Output = T>) -> Option<T> {
         let end = Instant::now() + self.length;
         let mut operation = pin!(operation);

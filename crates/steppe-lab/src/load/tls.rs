@@ -1,6 +1,6 @@
-//! TLS of a load: whom it trusts, and what it offers.
+//! TLS of a load: the certificates that it trusts, and the protocol that it offers.
 //!
-//! Every connection is a full handshake: sessions are not resumed, since a load stands for many
+//! Every connection has a full handshake: sessions are not resumed, since a load stands for many
 //! clients and not for one that comes back.
 
 use std::io;
@@ -21,22 +21,22 @@ use super::endpoint::io_failure;
 use super::tally::{ErrorKind, Failure, said};
 use crate::scenario::HttpLoad;
 
-/// How to speak TLS to one host.
+/// TLS settings for one host.
 #[derive(Clone)]
 pub(super) struct Tls {
     connector: TlsConnector,
     name: ServerName<'static>,
-    /// The only protocol that is offered.
+    /// The only protocol that ALPN offers.
     protocol: &'static [u8],
 }
 
-/// HTTP/1.1 and HTTP/2, as RFC 7301 has them.
+/// Names of HTTP/1.1 and HTTP/2 in ALPN (RFC 7301).
 pub(super) const HTTP1: &[u8] = b"http/1.1";
 pub(super) const HTTP2: &[u8] = b"h2";
 
 impl Tls {
     /// # Errors
-    /// When nobody is left to trust, in words.
+    /// With the reason, when the `ca` file can't be used, or no root certificate is found.
     pub(super) fn new(
         load: &HttpLoad,
         name: ServerName<'static>,
@@ -72,7 +72,7 @@ impl Tls {
         let connecting = self.connector.connect(self.name.clone(), stream);
         let stream = connecting.await.map_err(|e| failure(&e))?;
         let agreed = stream.get_ref().1.alpn_protocol();
-        // HTTP/1.1 is what a server speaks that knows nothing of ALPN.
+        // A server that does not know ALPN speaks HTTP/1.1.
         let is_agreed = agreed == Some(self.protocol);
         if is_agreed || (agreed.is_none() && self.protocol == HTTP1) {
             Ok(Box::new(stream))
@@ -97,7 +97,7 @@ fn failure(error: &io::Error) -> Failure {
 
 fn authorities(file: Option<&Path>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    // A certificate of the system that can't be read is one that is not trusted.
+    // System certificates that can't be read are not trusted.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(path) = file {
         let unreadable = |e: &dyn std::fmt::Display| format!("can't read {}: {e}", path.display());
@@ -120,7 +120,7 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Takes any certificate, if whoever shows it has its key.
+/// Verifier that accepts any certificate, if the server has its private key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

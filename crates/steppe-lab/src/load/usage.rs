@@ -1,26 +1,26 @@
-//! How busy a generator thread is: `/proc/self/task/TID/schedstat`.
+//! CPU use of a generator thread, from `/proc/self/task/TID/schedstat`.
 //!
 //! The file holds the nanoseconds on a CPU, the nanoseconds in which the thread could have run and
-//! had to wait, and the number of time slices. What is left of the wall time is idle: the thread
-//! waited for the target. Kernels without `CONFIG_SCHED_INFO` have no such file, and containers may
-//! hide it: then nothing is claimed.
+//! had to wait, and the number of time slices. The rest of the wall time is idle: the thread waited
+//! for the target. Kernels without `CONFIG_SCHED_INFO` have no such file, and containers may hide it:
+//! the use is then unknown.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How the busiest thread of a load spent its time while load ran, in shares of 0 to 1.
+/// CPU use of the busiest thread of a load while load ran, in shares of 0 to 1.
 ///
-/// `None`: the kernel does not say, the load has no thread of its own, or no load ran.
+/// `None`: the kernel has no such figures, the load has no thread of its own, or no load ran.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GeneratorUse {
-    /// On a CPU.
+    /// Share of the time on a CPU.
     pub on_cpu: Option<f64>,
-    /// Ready to run, and waiting for a CPU.
+    /// Share of the time in which the thread was ready to run, and waited for a CPU.
     pub waiting: Option<f64>,
 }
 
 impl GeneratorUse {
-    /// On a CPU or waiting for one: all but idle.
+    /// Share of the time on a CPU or waiting for one: all but the idle time.
     #[must_use]
     pub fn busy(&self) -> Option<f64> {
         Some((self.on_cpu? + self.waiting?).min(1.0))
@@ -36,11 +36,11 @@ impl GeneratorUse {
     }
 }
 
-/// Adds up how a thread spent the time in which load ran.
+/// Sums up the CPU use of a thread over the time in which load ran.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     thread_id: i32,
-    /// Where the stretch began that is not added up yet.
+    /// Start of the stretch that is not added up yet, with the thread's use until then.
     since: Option<(Instant, Option<Spent>)>,
     elapsed: Duration,
     spent: Option<Spent>,
@@ -61,12 +61,12 @@ impl Meter {
         }
     }
 
-    /// Load runs from now on.
+    /// Begins a stretch of load.
     pub(super) fn start(&mut self, now: Instant) {
         self.since = Some((now, read(self.thread_id)));
     }
 
-    /// Load does not run anymore.
+    /// Ends a stretch of load, and adds it up.
     pub(super) fn stop(&mut self, now: Instant) {
         let Some((began, before)) = self.since.take() else {
             return;
@@ -83,7 +83,7 @@ impl Meter {
         };
     }
 
-    /// Since the last time, with how long load ran; the stretch goes on.
+    /// CPU use since the last call, with the time in which load ran; a stretch that has begun goes on.
     pub(super) fn take(&mut self, now: Instant) -> (GeneratorUse, Duration) {
         let is_running = self.since.is_some();
         self.stop(now);

@@ -1,15 +1,14 @@
-//! The line protocol that command loads speak (`docs/lab/protocol.md`), as a parser of bytes.
+//! Parser of the line protocol of command loads (`docs/lab/protocol.md`).
 //!
-//! A line is bounded, and what is no line of the protocol is a mistake that names it: a program
-//! whose output was misread would be a measurement that nobody made. Empty lines and lines that
-//! begin with `#` say nothing.
+//! A line is bounded, and one that is not of the protocol is an error that quotes it: a misread output
+//! would be a false measurement. Empty lines and lines that begin with `#` are ignored.
 
 use crate::limits::{COUNT_MAX, LINE_LEN_MAX, SAID_LEN_MAX};
 
-/// What a line says.
+/// The message of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Operations that succeeded, and how long each took.
+    /// Operations that succeeded, with the latency of each.
     Latency {
         latency_us: u64,
         count: u64,
@@ -20,13 +19,13 @@ pub(super) enum Message {
         count: u64,
         kind: Option<String>,
     },
-    /// Operations that were refused as agreed.
+    /// Operations that the target refused as designed.
     Refused(u64),
-    /// Operations that an open loop owed.
+    /// Operations that were due, started or not.
     Intended(u64),
 }
 
-/// Why a line is not of the protocol.
+/// Error of a line that is not of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Mistake {
     #[error("it wrote an unknown line: `{0}`")]
@@ -45,15 +44,15 @@ pub(super) enum Mistake {
     TooLong(String),
 }
 
-/// Puts lines together from the pieces that a pipe delivers.
+/// Assembles lines from the pieces that a pipe delivers.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// The line that has no end yet.
+    /// Bytes of the line that has no end yet.
     rest: Vec<u8>,
 }
 
 impl Lines {
-    /// Takes the next bytes, and says what their whole lines say.
+    /// Takes the next bytes, and passes the messages of complete lines to `take`.
     ///
     /// # Errors
     /// At the first line that is not of the protocol.
@@ -77,10 +76,10 @@ impl Lines {
         Ok(())
     }
 
-    /// The program is over: what it wrote last is a line, newline or not.
+    /// Takes the last line after the program's end, with or without a newline.
     ///
     /// # Errors
-    /// When that is not of the protocol.
+    /// When that line is not of the protocol.
     pub(super) fn end(&mut self) -> Result<Option<Message>, Mistake> {
         self.line()
     }

@@ -1,8 +1,7 @@
-//! What a DNS load asks, and what counts as the answer. No sockets: bytes in, a judgment out.
+//! Queries of a DNS load, and the check of their responses. No sockets: bytes in, a judgment out.
 //!
-//! Queries are recursive, without EDNS: an answer that does not fit into 512 bytes comes truncated
-//! over UDP, and is an error that says so. A message that answers something else (a late answer, a
-//! forged one) is not looked at any further.
+//! Queries ask for recursion, without EDNS: a response that does not fit into 512 bytes comes truncated over
+//! UDP, and is an error (`truncated`). A response to another query (late or forged) is ignored.
 
 use std::str::FromStr;
 
@@ -22,11 +21,11 @@ pub(super) struct Questions {
     expected: ResponseCode,
 }
 
-/// A qname, or many.
+/// A qname, or a pattern of many.
 #[derive(Debug, Clone)]
 enum Pattern {
     Fixed(Name),
-    /// With `{n}` in it.
+    /// Text with `{n}`, which a number replaces.
     Numbered(String),
 }
 
@@ -40,7 +39,7 @@ pub(super) struct Exchange {
 
 impl Questions {
     /// # Errors
-    /// What is wrong with the load's questions.
+    /// With the reason, when the load's questions are invalid.
     pub(super) fn new(load: &DnsLoad) -> Result<Self, String> {
         let names = load.names.iter().map(|name| pattern(name, load.spread));
         let names: Vec<_> = names.collect::<Result<_, _>>()?;
@@ -65,7 +64,7 @@ impl Questions {
         })
     }
 
-    /// Draws a question, and writes it as a message.
+    /// Draws a question at random, and encodes it as a query.
     pub(super) fn ask(&self, random: &mut impl Rng) -> Result<(Exchange, Vec<u8>), Failure> {
         let unwritable = |_| Failure::answered(ErrorKind::Known("unwritable question"));
         let name = match &self.names[random.random_range(0..self.names.len())] {
@@ -94,7 +93,7 @@ impl Questions {
 }
 
 impl Exchange {
-    /// `None`: the message is no answer to this.
+    /// Checks a message; `None`: the message is no response to this query.
     pub(super) fn judge(&self, bytes: &[u8]) -> Option<Result<(), Failure>> {
         let (id, _) = bytes.split_first_chunk()?;
         if u16::from_be_bytes(*id) != self.id {
@@ -128,7 +127,7 @@ fn pattern(text: &str, spread: u64) -> Result<Pattern, String> {
     let last = spread
         .checked_sub(1)
         .ok_or_else(|| format!("`{text}` has a number, and `spread` is 0"))?;
-    // The longest: the others fit, too.
+    // The longest name: if it is valid, so are the others.
     numbered(text, last).map_err(unusable)?;
     Ok(Pattern::Numbered(text.to_owned()))
 }
@@ -139,7 +138,7 @@ fn numbered(text: &str, number: u64) -> Result<Name, hickory_proto::ProtoError> 
     Ok(name)
 }
 
-/// As RFC 1035 and RFC 2136 spell it.
+/// Name of a response code, as RFC 1035 and RFC 2136 spell it.
 fn label(code: ResponseCode) -> String {
     match code {
         ResponseCode::Unknown(number) => number.to_string(),
@@ -148,7 +147,7 @@ fn label(code: ResponseCode) -> String {
 }
 
 const NUMBER: &str = "{n}";
-/// NOTZONE, the last that has a name without EDNS.
+/// NOTZONE, the last response code that has a name without EDNS.
 const LAST_RCODE: u8 = 10;
 
 #[cfg(test)]
