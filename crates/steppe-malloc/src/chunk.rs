@@ -83,7 +83,7 @@ pub struct Unit {
     pub used: Cell<u16>,
     /// Pages (of 4 KiB) of a slab that may be resident.
     pub dirty_pages: Cell<u16>,
-    /// When a slab entered the list of aging ones, in milliseconds.
+    /// The time at which a slab entered the list of aging ones, in milliseconds.
     pub stamp: Cell<u32>,
     /// Units of a run.
     pub run_units: Cell<u16>,
@@ -126,7 +126,7 @@ pub struct Chunk {
     /// The shard whose depots a slab belongs to. Apart from the other books of a unit, which change all the time: this
     /// is read for each block that goes back, by any thread.
     pub shards: [AtomicU8; UNITS],
-    /// When a unit came to the pool, in milliseconds.
+    /// The times at which units came to the pool, in milliseconds.
     pub stamps: [Cell<u32>; UNITS],
     units: [Unit; UNITS],
     bits: [[Cell<u64>; WORDS]; SLABS],

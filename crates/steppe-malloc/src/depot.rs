@@ -146,7 +146,7 @@ pub(crate) fn shard_of(block: *mut u8) -> usize {
     usize::from(shards[block.addr() / UNIT_BYTES % UNITS].load(Ordering::Relaxed))
 }
 
-/// Where a depot puts returned blocks.
+/// The destination of blocks that are returned to a depot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Into the store while it has room: the blocks are wanted again soon.

@@ -1,17 +1,14 @@
-//! The budget: a tree of byte accounts, and reservations that give back.
+//! The budget: a tree of byte accounts, and reservations that give back on drop.
 //!
-//! Invariant: what all leases hold of an account, reserved or free, never
-//! exceeds its limit, nor that of an account above it. A [`ForcedCharge`] may; as long
-//! as it does, nothing is reserved.
+//! Invariant: the bytes that all leases hold of an account, reserved or free, never exceed its limit, nor that of an
+//! account above it. A [`ForcedCharge`] may exceed it; as long as it does, nothing is reserved.
 //!
-//! Workers draw bytes in chunks into a lease of their own, so that a
-//! reservation is one compare-and-swap on a cache line that only its worker
-//! writes. Chunks that lie free are reclaimed from every worker before anybody
-//! is refused, and while somebody waits for bytes no lease keeps any. What an
-//! account [keeps for later](Evict) is given up then, too.
+//! Workers draw bytes in chunks into a lease of their own, so that a reservation is one compare-and-swap on a cache
+//! line that only its worker writes. Free chunks are reclaimed from every worker before a reservation is refused, and
+//! while a task waits for bytes no lease keeps any. The [evictable](Evict) memory of an account is given up then, too.
 //!
-//! Lock order: children or slots of an account, then the queues of its tree.
-//! Nothing is called that could lock while children or slots are locked.
+//! Lock order: children or slots of an account, then the queues of its tree. No function that could lock is called
+//! while children or slots are locked.
 
 mod forced;
 mod lease;
@@ -29,16 +26,16 @@ use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
 use crate::lock::lock;
 use crate::waiters::{AccountQueue, ByteSource, TreeWaiters};
 
-/// One account of the tree. Clones name the same account.
+/// An account of the tree. Clones name the same account.
 #[derive(Debug, Clone)]
 pub struct Account(Arc<AccountNode>);
 
 /// Evictable memory of an account, a cache: given up before a reservation is refused.
 pub trait Evict: fmt::Debug + Send + Sync {
-    /// Gives up about `bytes`; says how many it gave up, 0 where it has nothing left.
+    /// Gives up about `bytes`; returns how many it gave up, 0 if nothing is left.
     ///
-    /// Called on any thread, in the middle of a reservation of anybody: it must neither reserve nor
-    /// wait for who does.
+    /// Called on any thread, in the middle of any reservation: it must neither reserve nor wait for a task that
+    /// reserves.
     fn evict(&self, bytes: u64) -> u64;
 }
 
@@ -51,8 +48,7 @@ pub struct AccountReport {
     pub limit_bytes: Option<u64>,
     /// Bytes reserved now, in this account and below it.
     pub reserved_bytes: u64,
-    /// Most bytes ever drawn at once: at least what was reserved at the peak,
-    /// at most a chunk a worker above it.
+    /// Peak of drawn bytes: at least the peak of reserved bytes, at most a chunk a worker above it.
     pub peak_bytes: u64,
     /// Reservations that were refused here or below.
     pub refused: u64,
@@ -63,7 +59,7 @@ pub struct AccountReport {
 #[derive(Debug)]
 pub(crate) struct AccountNode {
     name: String,
-    /// `u64::MAX`: none of its own.
+    /// The account's own limit; `u64::MAX`: none.
     limit_bytes: u64,
     /// Bytes that leases hold here and below, reserved or free.
     drawn_bytes: AtomicU64,
@@ -78,15 +74,15 @@ pub(crate) struct AccountNode {
     evicting: Mutex<Option<Weak<dyn Evict>>>,
     /// Tasks that this account refused.
     queue: AccountQueue,
-    /// All waiting tasks of the tree.
+    /// All waiting tasks of the tree, shared by its accounts.
     waiting: Arc<TreeWaiters<Account>>,
 }
 
-/// Aligned so that no two workers write the same pair of cache lines.
+/// The state of a lease. Aligned so that no two workers write the same pair of cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct LeaseSlot {
-    /// Drawn, and not reserved.
+    /// Bytes drawn and not reserved.
     free_bytes: AtomicU64,
     account: Account,
     root: Account,
@@ -94,17 +90,17 @@ pub(crate) struct LeaseSlot {
     purpose: Purpose,
 }
 
-/// For whom a lease reserves.
+/// The party that a lease's reservations count for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// For the node: what is reserved counts for no client.
+    /// The node: reservations count for no client.
     Node,
-    /// For the client in whose scope it is used.
+    /// The client in whose scope the lease is used.
     Client,
 }
 
 impl Account {
-    /// The root of a tree: of `limit_bytes` for the whole node.
+    /// The root of a tree with `limit_bytes` for the whole node.
     pub(crate) fn root_of(limit_bytes: u64) -> Self {
         Self(Arc::new(AccountNode::new(
             "node".to_owned(),
@@ -113,7 +109,7 @@ impl Account {
         )))
     }
 
-    /// Sums what is kept for later here and below.
+    /// Measures the evictable bytes here and below.
     pub(crate) fn measure_evictable(&self) {
         let bytes = self.kept_bytes();
         self.0.evictable_bytes.store(bytes, Ordering::Relaxed);
@@ -124,7 +120,7 @@ impl Account {
         self.0.debt_bytes()
     }
 
-    /// An account below this one. `limit_bytes`: `None` for none of its own.
+    /// Creates an account below this one. `limit_bytes`: `None` for none of its own.
     #[must_use]
     pub fn child(&self, name: impl Into<String>, limit_bytes: Option<u64>) -> Self {
         let node = AccountNode::new(
@@ -149,15 +145,15 @@ impl Account {
         slot
     }
 
-    /// The account of this name below this one, with the limit that it has; made where there is none.
+    /// The account of this name below this one, with its present limit; created with `limit_bytes` if there is none.
     #[must_use]
     pub fn child_named(&self, name: &str, limit_bytes: Option<u64>) -> Self {
         let known = self.children().into_iter().find(|it| it.0.name == name);
         known.unwrap_or_else(|| self.child(name, limit_bytes))
     }
 
-    /// Names what gives up memory of this account before anybody is refused, in place of what was named before: an
-    /// account has one cache.
+    /// Sets the cache that gives up memory of this account before a reservation is refused. It replaces the one set
+    /// before: an account has one cache.
     pub fn set_evicting(&self, evicting: Weak<dyn Evict>) {
         *lock(&self.0.evicting) = Some(evicting);
     }
@@ -180,7 +176,7 @@ impl Account {
             .saturating_sub(self.free_bytes())
     }
 
-    /// Bytes that could still be drawn here, as far as every account above has them.
+    /// Bytes that could still be drawn here, by the limits of this account and of each above.
     #[must_use]
     pub fn headroom_bytes(&self) -> u64 {
         self.ancestry()
@@ -189,13 +185,13 @@ impl Account {
             .unwrap_or(0)
     }
 
-    /// True when half of this account's own limit is free, or kept for later and given up when it is wanted.
+    /// True if half of this account's own limit is free or evictable.
     pub(crate) fn is_half_free(&self) -> bool {
         let evictable = self.0.evictable_bytes.load(Ordering::Relaxed);
         self.0.left_bytes().saturating_add(evictable) >= self.0.limit_bytes / 2
     }
 
-    /// Bytes here and below that are kept for later.
+    /// Evictable bytes here and below.
     fn kept_bytes(&self) -> u64 {
         if lock(&self.0.evicting).is_some() {
             return self.0.drawn_bytes.load(Ordering::Relaxed);
@@ -217,7 +213,7 @@ impl Account {
         AccountReport {
             name: self.0.name.clone(),
             limit_bytes: (self.0.limit_bytes != u64::MAX).then_some(self.0.limit_bytes),
-            // Some was given back since those below were asked.
+            // Some bytes were given back since the accounts below were read.
             reserved_bytes: self.reserved_bytes().max(below),
             peak_bytes: self.0.peak_bytes.load(Ordering::Relaxed),
             refused: self.0.refused.load(Ordering::Relaxed),
@@ -257,10 +253,10 @@ impl Account {
     /// Charges `bytes` here and to every account above.
     ///
     /// # Errors
-    /// How many accounts up the one stands that has no room.
+    /// The number of levels from here up to the account that has no room.
     fn draw(&self, bytes: u64) -> Result<(), usize> {
         self.draw_unseen(bytes).inspect_err(|&level| {
-            // What was charged for a moment may have refused somebody who now waits.
+            // The bytes charged for a moment may have caused a refusal, and that task may wait now.
             if self
                 .ancestry()
                 .take(level)
@@ -271,7 +267,7 @@ impl Account {
         })
     }
 
-    /// Takes `bytes` off here and every account above, and grants them to waiting tasks.
+    /// Takes `bytes` off here and off every account above, and grants them to waiting tasks.
     pub(crate) fn give_back(&self, bytes: u64) {
         if bytes == 0 {
             return;
@@ -287,23 +283,22 @@ impl Account {
         }
     }
 
-    /// Gives back what lies free in the leases of this account and below it.
+    /// Gives back the free bytes of the leases of this account and below it.
     pub fn reclaim(&self) {
         each(&self.0.slots, |slot| slot.flush());
         each(&self.0.children, |child| Self(child).reclaim());
     }
 
-    /// Draws just `bytes`, after free chunks were taken back from everybody
-    /// below the account that refused.
+    /// Draws exactly `bytes`, after free chunks were reclaimed from all leases below the account that refused.
     fn draw_after_reclaim(&self, bytes: u64) -> bool {
         let mut reclaimed = None;
         loop {
             let Err(level) = self.draw(bytes) else {
                 return true;
             };
-            // Room was made there, and somebody was quicker, or the rest is in use.
+            // Another task took the reclaimed bytes, or the rest is in use.
             let is_reclaimed = reclaimed.is_some_and(|reclaimed| level <= reclaimed);
-            // While somebody waits, no lease keeps free bytes.
+            // While a task waits, no lease keeps free bytes.
             if is_reclaimed || self.0.waiting.is_any() {
                 return self.draw_after_eviction(bytes);
             }
@@ -312,7 +307,7 @@ impl Account {
         }
     }
 
-    /// Draws just `bytes`, after what is kept for later below the account that refused was given up.
+    /// Draws exactly `bytes`, after evictable memory below the account that refused was given up.
     fn draw_after_eviction(&self, bytes: u64) -> bool {
         loop {
             let Err(level) = self.draw(bytes) else {
@@ -324,7 +319,7 @@ impl Account {
         }
     }
 
-    /// Has what is kept for later give way until `bytes` could be drawn, or nothing is left of it.
+    /// Reclaims free bytes and evicts until `bytes` could be drawn, or nothing evictable is left.
     pub(crate) fn make_room(&self, bytes: u64) {
         let mut reclaimed = None;
         while let Err(level) = self.find_room(bytes) {
@@ -337,7 +332,7 @@ impl Account {
         }
     }
 
-    /// Gives up about `bytes` of what is kept for later here and below; says whether there were any.
+    /// Evicts about `bytes` here and below; returns true if any were given up.
     fn evict(&self, bytes: u64) -> bool {
         let evicted = self.evict_below(bytes);
         if evicted > 0 {
@@ -481,12 +476,12 @@ impl LeaseSlot {
         }
     }
 
-    /// Takes `bytes` out of what is free, or out of what can be drawn.
+    /// Takes `bytes` out of the free ones, or draws them.
     fn take(&self, bytes: u64) -> bool {
         self.take_cached(bytes) || self.account.draw_after_reclaim(bytes)
     }
 
-    /// Takes `bytes` out of what is free, or draws a chunk for them where nobody waits.
+    /// Takes `bytes` out of the free ones, or draws a chunk for them if no task waits.
     fn take_cached(&self, bytes: u64) -> bool {
         if self.take_free(bytes) {
             return true;
@@ -519,10 +514,10 @@ impl LeaseSlot {
         }
     }
 
-    /// Keeps `bytes` free, unless somebody waits: how much is free then.
+    /// Keeps `bytes` free, unless a task waits. Returns the free bytes.
     fn keep(&self, bytes: u64) -> u64 {
         let free = self.free_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
-        // In this order: whoever starts to wait makes it known before it looks here.
+        // In this order: a task that starts to wait is counted before it looks here.
         if self.waiting.is_any() {
             self.flush();
             return 0;
@@ -530,7 +525,7 @@ impl LeaseSlot {
         free
     }
 
-    /// Gives back all that is free.
+    /// Gives back all free bytes.
     fn flush(&self) {
         if self.free_bytes.load(Ordering::SeqCst) > 0 {
             self.account
@@ -554,7 +549,7 @@ impl fmt::Display for Account {
     }
 }
 
-/// Calls `visit` with whatever is left of `list`, unlocked, and without an allocation.
+/// Calls `visit` with each live entry of `list`, unlocked, and without an allocation.
 ///
 /// From the end: entries only ever move to the front, so that none is missed.
 fn each<T>(list: &Mutex<Vec<Weak<T>>>, mut visit: impl FnMut(Arc<T>)) {

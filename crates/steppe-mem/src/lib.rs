@@ -7,8 +7,8 @@
 //! Non-goals: the use of the bytes, sockets, runtimes.
 //!
 //! # Map of files
-//! - `account.rs`, `account/`: tree of accounts with limits, peaks and refusals; leases and reservations (`lease.rs`), the
-//!   place of a waiting task (`waiter.rs`), forced charges (`forced.rs`)
+//! - `account.rs`, `account/`: tree of accounts with limits, peaks and refusals; leases and reservations (`lease.rs`),
+//!   the place of a waiting task (`waiter.rs`), forced charges (`forced.rs`)
 //! - `budget.rs`: the tree and its clients
 //! - `waiters.rs`: queues of tasks that wait for bytes of an account
 //! - `clients.rs`, `clients/`: memory of each client, its share, and connections to close in debt

@@ -1,4 +1,4 @@
-//! Queues of tasks that wait for bytes of an account, and the order in which they get them.
+//! Queues of tasks that wait for bytes of an account, and the order of their grants.
 //!
 //! Bytes that come back are drawn for a waiting task before it is woken, so that
 //! it is woken once and no other task takes them meanwhile. A task is queued at the
@@ -23,7 +23,7 @@ use std::task::{Poll, Waker};
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, WAITER_BYTES, WAKES_MAX};
 use crate::lock::lock;
 
-/// An account as the tasks see it that wait for its bytes.
+/// An account, as the source of the bytes that tasks wait for.
 pub(crate) trait ByteSource: Clone {
     /// Accounts from this one up to the root, both counted.
     fn depth(&self) -> usize;
@@ -43,7 +43,7 @@ pub(crate) trait ByteSource: Clone {
     /// The number of levels from here up to the account that lacks them.
     fn draw_unseen(&self, bytes: u64) -> Result<(), usize>;
 
-    /// Gives back what lies free in the leases of the whole tree.
+    /// Gives back the free bytes of all leases of the tree.
     fn reclaim_tree(&self);
 
     /// All waiting tasks of the tree.
@@ -58,11 +58,11 @@ pub(crate) struct TreeWaiters<A> {
     entries: Mutex<WaiterSlab<A>>,
 }
 
-/// The tasks that one account refused.
+/// The queues of the tasks that one account refused.
 #[derive(Debug, Default)]
 pub(crate) struct AccountQueue {
     count: AtomicUsize,
-    /// Locked only while [`TreeWaiters::entries`] is locked.
+    /// The queues, locked only while [`TreeWaiters::entries`] is locked.
     lists: Mutex<[WaiterList; 2 * SIZES]>,
 }
 
@@ -73,7 +73,7 @@ struct WaiterList {
     last: u32,
 }
 
-/// A slab: places are reused, so that waiting again allocates nothing.
+/// A slab: entries are reused, so that waiting again allocates nothing.
 #[derive(Debug)]
 struct WaiterSlab<A> {
     slab: Vec<WaiterEntry<A>>,
@@ -87,11 +87,11 @@ struct WaiterSlab<A> {
 struct WaiterEntry<A> {
     account: Option<A>,
     waker: Option<Waker>,
-    /// Wanted, or drawn for it once it is granted.
+    /// Bytes wanted, or drawn for it once it is granted.
     bytes: u64,
-    /// Granted only where so many more are free, which are not drawn.
+    /// Bytes that must be free beyond `bytes` for a grant, without being drawn.
     leaving: u64,
-    /// Ascending in the order of arrival.
+    /// Number in the order of arrival.
     ticket: u64,
     prev: u32,
     next: u32,
@@ -140,7 +140,7 @@ enum DrawAttempt {
 pub(crate) struct Left {
     pub(crate) waker: Option<Waker>,
     pub(crate) ticket: u64,
-    /// Drawn for it.
+    /// Bytes drawn for it.
     pub(crate) granted_bytes: Option<u64>,
 }
 
@@ -161,7 +161,7 @@ impl<A> Default for TreeWaiters<A> {
 }
 
 impl<A: ByteSource> TreeWaiters<A> {
-    /// True while any task of the tree waits. Until it is over, no lease keeps free bytes.
+    /// True while any task of the tree waits. While it is, no lease keeps free bytes.
     pub(crate) fn is_any(&self) -> bool {
         self.count() > 0
     }
@@ -170,12 +170,12 @@ impl<A: ByteSource> TreeWaiters<A> {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Counts a debt as one more that waits.
+    /// Counts a debt like a waiting task.
     pub(crate) fn begin_debt(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A debt is over.
+    /// Ends the count of a debt.
     pub(crate) fn end_debt(&self) {
         self.count.fetch_sub(1, Ordering::SeqCst);
     }
@@ -184,10 +184,10 @@ impl<A: ByteSource> TreeWaiters<A> {
         lock(&self.entries)
     }
 
-    /// Draws what is wanted of `account`, or queues the task: its index then.
+    /// Draws the wanted bytes of `account`, or queues the task and returns its index.
     pub(crate) fn register(&self, account: &A, task: WaitingTask<'_>) -> Option<u32> {
-        // From here on nobody keeps free bytes. What was kept before is given back by the
-        // first who waits; those who come meanwhile are in the queue when it is.
+        // From here on no lease keeps free bytes. Those kept before are given back by the first task that waits; tasks
+        // that come meanwhile are in the queue by then.
         if self.count.fetch_add(1, Ordering::SeqCst) == 0 {
             account.reclaim_tree();
         }
@@ -201,12 +201,11 @@ impl<A: ByteSource> TreeWaiters<A> {
         left.is_none().then_some(index)
     }
 
-    /// The bytes that were drawn for it, at least those `wanted`. `None` where it waits for another
-    /// amount.
+    /// The bytes that were drawn for the task, at least those `wanted`. `None` if it waits for another amount.
     pub(crate) fn poll(&self, index: u32, wanted: BytesWanted, waker: &Waker) -> Option<Poll<u64>> {
         let mut entries = self.entries();
         let entry = entries.at(index);
-        // A waker may own what locks this: it is dropped after the lock.
+        // A waker's drop may run code that takes this lock: it is dropped after the unlock.
         let (polled, dropped) =
             if entry.state == WaiterState::Granted && entry.bytes >= wanted.bytes {
                 let granted = entry.bytes;
@@ -324,7 +323,7 @@ impl<A: ByteSource> WaiterSlab<A> {
         self.free = index;
         self.in_use -= 1;
         if self.in_use == 0 {
-            // What a crowd needed is not kept once it has gone.
+            // A burst's memory is not kept after its last task.
             self.free = NONE;
             self.slab.clear();
             self.slab.shrink_to(WAKES_MAX);
@@ -332,8 +331,8 @@ impl<A: ByteSource> WaiterSlab<A> {
         left
     }
 
-    /// Grants what fits, until nothing more does: true then. False once `wakers` is full;
-    /// the caller wakes them, outside of the lock, and calls again.
+    /// Grants bytes to tasks until no request fits: true then. False once `wakers` is full; the caller wakes them,
+    /// outside of the lock, and calls again.
     fn grant(&mut self, account: &mut A, wakers: &mut [Option<Waker>]) -> bool {
         let mut wakers = wakers.iter_mut();
         'path: loop {
@@ -341,7 +340,7 @@ impl<A: ByteSource> WaiterSlab<A> {
                 match self.grant_at(account, level) {
                     None => {}
                     Some((moved, waker)) => {
-                        // Others may have waited behind it, at any account above its own.
+                        // Other tasks may have waited behind it, at any account above its own.
                         *account = moved;
                         if let Some(waker) = waker {
                             let place = wakers.next().expect("it returns when they are full");
@@ -358,15 +357,15 @@ impl<A: ByteSource> WaiterSlab<A> {
         }
     }
 
-    /// Grants the oldest that fits, of those queued at the account `level` above `account`:
-    /// its own account, and whom to wake. No waker for one that moved to an account below.
+    /// Grants the oldest request that fits, of those queued at the account `level` above `account`. Returns its own
+    /// account, and its waker; no waker if it moved to an account below.
     fn grant_at(&mut self, account: &A, level: usize) -> Option<(A, Option<Waker>)> {
         let queue = account.queue_above(level);
         let mut sizes = [SIZES; 2];
         while !queue.is_empty() {
             let ((group, size), index) = self.oldest(queue, sizes)?;
             match self.attempt(index) {
-                // There is no room for this much: neither for more.
+                // No room for this size means none for larger ones.
                 DrawAttempt::Stayed | DrawAttempt::MovedUp => sizes[group] = size,
                 DrawAttempt::MovedDown => return Some((self.account(index), None)),
                 DrawAttempt::Granted => {
@@ -381,7 +380,7 @@ impl<A: ByteSource> WaiterSlab<A> {
     /// The first task in ticket order among the smallest `sizes` of each group, with its group and
     /// size.
     ///
-    /// The first group takes all that is free, the second one leaves some.
+    /// The first group takes all free bytes, the second one leaves some.
     fn oldest(&self, queue: &AccountQueue, sizes: [usize; 2]) -> Option<((usize, usize), u32)> {
         let lists = lock(&queue.lists);
         let both = (0..sizes[0])
@@ -428,7 +427,7 @@ impl<A: ByteSource> WaiterSlab<A> {
             if self.at(index).state == state {
                 break false;
             }
-            // Bytes that came back before it was queued there woke nobody: it tries again.
+            // Bytes that came back before it was queued there granted nothing to it: it tries again.
             self.unlink(index);
             self.link(index, &account, level);
         };
@@ -441,7 +440,7 @@ impl<A: ByteSource> WaiterSlab<A> {
         account.expect("a waiting task has an account").clone()
     }
 
-    /// Queues it at the account `level` above its own: first where it is the oldest, else last.
+    /// Queues the task at the account `level` above its own: first if it is the oldest, else last.
     fn link(&mut self, index: u32, account: &A, level: usize) {
         let queue = account.queue_above(level);
         let mut lists = lock(&queue.lists);
@@ -462,7 +461,7 @@ impl<A: ByteSource> WaiterSlab<A> {
         account.waiting_tasks().count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes it out of its queue, where it is in one.
+    /// Takes the task out of its queue, if it is in one.
     fn unlink(&mut self, index: u32) {
         let WaiterState::Queued { level } = self.at(index).state else {
             return;
@@ -493,8 +492,8 @@ impl<A: ByteSource> WaiterSlab<A> {
 }
 
 impl<A> WaiterEntry<A> {
-    /// Which list it is queued with: by size, those that leave some free behind the others. All of
-    /// these leave the same, as a rule.
+    /// Index of its list: by size, those that leave bytes free behind the others. As a rule, all of these leave the
+    /// same number.
     fn size(&self) -> usize {
         let log2 = self.bytes.max(1).next_power_of_two().ilog2();
         let size = (log2.saturating_sub(BUFFER_BYTES_MIN.ilog2()) as usize).min(SIZES - 1);
@@ -527,7 +526,7 @@ mod tests {
         };
         let (least, most) = (BUFFER_BYTES_MIN as u64, BUFFER_BYTES_MAX as u64);
         assert_eq!([size(0, 0), size(least, 0), size(least + 1, 0)], [0, 0, 1]);
-        // Larger than any buffer: with the largest, of the same group.
+        // Sizes above any buffer's share the largest list of their group.
         for bytes in [most, most + 1, 1 << 40] {
             assert_eq!(size(bytes, 0), SIZES - 1, "{bytes}");
             assert_eq!(size(bytes, 1), 2 * SIZES - 1, "{bytes}");

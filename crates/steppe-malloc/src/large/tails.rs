@@ -9,8 +9,8 @@
 //! ```
 //! A program whose large blocks change their lengths finds mappings that suit none of them. With tails it reuses the
 //! same few for all lengths: in a run of blocks of 1 to 16 MiB, eight at a time, 33,000 pages were touched first where
-//! 86,000 were. A tail is free memory: it counts as such against the profile's share, and goes back when it has decayed,
-//! while its block lives.
+//! 86,000 were. A tail is free memory: it counts as such against the profile's share, and goes back when it has
+//! decayed, while its block lives.
 //!
 //! Invariant: a record is in the list if and only if its `tail_bytes` are not 0. They are written under both locks, or
 //! by the thread that took the record off the retained ones, so either lock is enough to read them. While a tail goes
@@ -71,8 +71,8 @@ impl Large {
                 break;
             }
             let Some(_tail_lock) = oldest.tail_lock.try_lock() else {
-                // Its block is being freed or resized, and the tail with it; or it was when a fork copied it. The other
-                // tails do not wait for it.
+                // The tail's block is being freed or resized, and the tail with it; or it was when a fork copied it.
+                // The other tails do not wait for it.
                 self.tails.remove(oldest);
                 self.tails.push_front(oldest);
                 busy += 1;

@@ -13,7 +13,7 @@ use crate::waiters::{BytesWanted, TreeWaiters};
 #[derive(Debug, Clone)]
 pub struct Lease {
     slot: Arc<LeaseSlot>,
-    /// For whom it reserves, wherever that is; `None`: as its slot has it.
+    /// The holder that reservations count for, in any scope; `None`: by the purpose of the slot.
     holder: Option<Arc<Holder>>,
 }
 
@@ -60,8 +60,7 @@ impl Lease {
     /// Reserves `bytes`.
     ///
     /// # Errors
-    /// [`OverBudget`] where the account, or one above it, has no room; it is
-    /// counted as a refusal.
+    /// [`OverBudget`] if the account, or one above it, has no room; it is counted as a refusal.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         self.reserve(bytes).ok_or_else(|| {
             self.slot.account.ancestry().for_each(|node| {
@@ -73,10 +72,10 @@ impl Lease {
         })
     }
 
-    /// [`Lease::try_reserve`] for what a client begins, such as a connection.
+    /// [`Lease::try_reserve`] for new work of a client, such as a connection.
     ///
     /// # Errors
-    /// [`OverBudget`], too, where the client holds three quarters of its share.
+    /// [`OverBudget`] also if the client holds three quarters of its share.
     pub fn try_admit(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         if !self.may_admit(bytes as u64) {
             return Err(OverBudget {
@@ -86,7 +85,7 @@ impl Lease {
         self.try_reserve(bytes)
     }
 
-    /// True while the client for which it would be has `bytes` of its share left to begin something with.
+    /// True while the client in scope has `bytes` of its share left for new work.
     #[must_use]
     pub fn has_share_for(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
@@ -97,7 +96,7 @@ impl Lease {
         }
     }
 
-    /// Reserves `bytes` where there is room for them.
+    /// Reserves `bytes` if there is room for them.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
         self.slot
             .take(bytes as u64)
@@ -106,12 +105,11 @@ impl Lease {
 
     /// Reserves `bytes`, or queues the task, which is woken once they are drawn for it.
     ///
-    /// `waiter` is its place in the queue: the task passes the same at every poll, and
-    /// drops it when it no longer waits. A poll in between costs one lock; one with other
-    /// bytes than before keeps the place's age.
+    /// `waiter` is its place in the queue: the task passes the same one at every poll, and drops it when it no longer
+    /// waits. A poll in between costs one lock; one with other bytes than before keeps the place's age.
     ///
     /// # Cancel safety
-    /// A task that stops polling and drops its `waiter` loses nothing, for itself or others.
+    /// A task that stops polling and drops its `waiter` loses no bytes, neither its own nor other tasks'.
     pub fn poll_reserve(
         &self,
         cx: &mut Context<'_>,
@@ -135,7 +133,7 @@ impl Lease {
         Poll::Ready(Reservation::new(self, bytes))
     }
 
-    /// [`Lease::poll_reserve`] for what may wait until others need less.
+    /// [`Lease::poll_reserve`] for a task of low priority, which waits until others need less.
     ///
     /// # Cancel safety
     /// As [`Lease::poll_reserve`].
@@ -177,8 +175,8 @@ impl Lease {
         &self.slot.account
     }
 
-    /// The same lease for what `holder` takes: each reservation counts for its client wherever it is made and
-    /// given back. For memory that is passed from task to task.
+    /// The same lease for the memory of `holder`: each reservation counts for its client in whichever scope it is made
+    /// and given back. For memory that is passed from task to task.
     #[must_use]
     pub fn of_holder(&self, holder: &Arc<Holder>) -> Self {
         Self {
@@ -192,7 +190,7 @@ impl Lease {
         Self { slot, holder: None }
     }
 
-    /// True when the client that it would be for may begin something with `bytes`.
+    /// True if the client in scope may start new work of `bytes`.
     fn may_admit(&self, bytes: u64) -> bool {
         if self.slot.root.is_half_free() {
             return true;
@@ -203,7 +201,7 @@ impl Lease {
         }
     }
 
-    /// Ready when the client that it would be for may hold `bytes` more.
+    /// Ready if the client in scope may hold `bytes` more.
     fn poll_share(&self, cx: &Context<'_>, bytes: u64, waiter: &mut Waiter) -> Poll<()> {
         let is_free = self.holder.is_none() && self.slot.purpose == Purpose::Node;
         if is_free || self.slot.root.is_half_free() {
@@ -221,7 +219,7 @@ impl Lease {
         }
     }
 
-    /// Notes for a client what was reserved, or given back.
+    /// Counts reserved (or, negative, returned) bytes for a client.
     fn count(&self, bytes: i64) {
         match &self.holder {
             Some(holder) => holder.charge(bytes),
@@ -235,20 +233,20 @@ impl Lease {
         self.slot.waiting()
     }
 
-    /// True when both are clones of the same lease.
+    /// True if both are clones of the same lease.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.slot, &other.slot)
     }
 }
 
 impl Reservation {
-    /// For bytes that are drawn.
+    /// A reservation of bytes that are drawn.
     fn new(lease: &Lease, bytes: usize) -> Self {
         lease.count(signed(bytes));
         Self::counted(lease, bytes)
     }
 
-    /// For bytes that are counted already.
+    /// A reservation of bytes that are counted already.
     fn counted(lease: &Lease, bytes: usize) -> Self {
         Self {
             lease: lease.clone(),
@@ -268,8 +266,8 @@ impl Reservation {
         &self.lease
     }
 
-    /// From now on it counts for the client in whose scope this is called, wherever it is given back: for memory that
-    /// another task frees.
+    /// Counts the reservation from now on for the client in whose scope this is called, in whichever scope it is given
+    /// back: for memory that another task frees.
     pub fn bind(&mut self) {
         let lease = &mut self.lease;
         if lease.holder.is_none() && lease.slot.purpose == Purpose::Client {
@@ -280,7 +278,7 @@ impl Reservation {
     /// Reserves `bytes` more.
     ///
     /// # Errors
-    /// [`OverBudget`]; what was held is kept.
+    /// [`OverBudget`]; the present bytes stay reserved.
     pub fn try_grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
         let lease = &self.lease;
         if !lease.slot.take(bytes as u64) {
@@ -296,7 +294,7 @@ impl Reservation {
     /// Gives `bytes` back.
     ///
     /// # Panics
-    /// Where fewer bytes are held.
+    /// If fewer bytes are held.
     pub fn shrink(&mut self, bytes: usize) {
         assert!(
             bytes <= self.bytes,
@@ -311,7 +309,7 @@ impl Reservation {
     /// Takes `bytes` off as a reservation of their own.
     ///
     /// # Panics
-    /// Where fewer bytes are held.
+    /// If fewer bytes are held.
     #[must_use]
     pub fn split(&mut self, bytes: usize) -> Self {
         assert!(
@@ -323,7 +321,7 @@ impl Reservation {
         Self::counted(&self.lease, bytes)
     }
 
-    /// Adds it to `all`, which is of the same lease.
+    /// Adds the reservation to `all`, which is of the same lease.
     ///
     /// # Panics
     /// As [`Reservation::join`].
@@ -334,10 +332,10 @@ impl Reservation {
         }
     }
 
-    /// Takes over what `other` holds.
+    /// Takes over the bytes of `other`.
     ///
     /// # Panics
-    /// Where it is of another lease.
+    /// If `other` is of another lease.
     pub fn join(&mut self, mut other: Self) {
         assert!(self.lease.is(&other.lease), "joining another lease");
         self.bytes += std::mem::take(&mut other.bytes);

@@ -8,28 +8,27 @@ use crate::waiters::{BytesWanted, WaitingTask};
 
 /// A task's place in the queue for bytes: empty until it has to wait.
 ///
-/// The task keeps it between polls and drops it when it no longer waits; bytes
-/// drawn for it go to the next task then. One that is kept without being polled
-/// may hold bytes back.
+/// The task keeps it between polls and drops it when it no longer waits; bytes drawn for it go to the next task then. A
+/// place that is kept without being polled may hold bytes back.
 #[derive(Debug, Default)]
 pub struct Waiter {
-    /// `None`: it has no place.
+    /// The lease of its place; `None`: it has no place.
     slot: Option<Arc<LeaseSlot>>,
     index: u32,
-    /// Waits for its client to fall below its share: `index` is the ticket there.
+    /// Set while the task waits for its client to fall below its share: `index` is the ticket there.
     is_held_back: bool,
 }
 
 const _: () = assert!(size_of::<Waiter>() <= 16);
 
 impl Waiter {
-    /// True when it has a place in a queue, or bytes that were drawn for it, or waits for its client to hold less.
+    /// True if the task has a place in a queue, or bytes that were drawn for it, or waits for its client to hold less.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.has_place() || self.is_held_back
     }
 
-    /// True when it has a place in a queue, or bytes that were drawn for it.
+    /// True if the task has a place in a queue, or bytes that were drawn for it.
     pub(crate) fn has_place(&self) -> bool {
         self.slot.is_some()
     }
@@ -39,13 +38,13 @@ impl Waiter {
         self.is_held_back.then_some(self.index)
     }
 
-    /// Notes its place there; `None`: it has none.
+    /// Sets the ticket in that queue; `None`: the task is not in it.
     pub(super) fn set_ticket(&mut self, ticket: Option<u32>) {
         self.is_held_back = ticket.is_some();
         self.index = ticket.unwrap_or(self.index);
     }
 
-    /// Polls for what the task waits for, from its place if it has one.
+    /// Polls for the bytes `wanted`, from the task's place if it has one.
     pub(super) fn poll(
         &mut self,
         slot: &Arc<LeaseSlot>,
@@ -72,7 +71,7 @@ impl Waiter {
                 None => {}
             }
         }
-        // It wants something else than it waits for.
+        // The task wants other bytes than before.
         task.ticket = self.leave();
         self.register(slot, task)
     }
@@ -87,13 +86,13 @@ impl Waiter {
         Poll::Pending
     }
 
-    /// Gives its place up, and its bytes to the next.
+    /// Gives the place up, and its bytes to the next task.
     fn leave(&mut self) -> Option<u64> {
         let slot = self.slot.take()?;
         let left = slot.waiting().remove(self.index);
         match left.granted_bytes {
             Some(bytes) => slot.account().give_back(bytes),
-            // Others may have waited behind it.
+            // Other tasks may have waited behind it.
             None => slot.account().grant_waiting(),
         }
         drop(left.waker);

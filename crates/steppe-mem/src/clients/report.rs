@@ -1,4 +1,4 @@
-//! The clients that hold most, for people.
+//! The clients that hold most, for status pages.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,15 +8,15 @@ use super::Clients;
 /// A client's memory by one protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientReport {
-    /// The first address of its network where that is IPv6; `None`: local processes.
+    /// The client's address, or the first one of its IPv6 network; `None`: local processes.
     pub client: Option<IpAddr>,
     /// The protocol of its connections.
     pub kind: &'static str,
     /// The client's connections, and the clients for which they are a proxy.
     pub connections: usize,
-    /// Reserved for it.
+    /// Bytes reserved for the client.
     pub charged_bytes: u64,
-    /// Summed over connections: bytes reserved or bytes allocated, whichever are more.
+    /// Bytes reserved or bytes allocated, whichever are more, summed over connections.
     pub held_bytes: u64,
 }
 

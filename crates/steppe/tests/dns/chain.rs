@@ -1,4 +1,4 @@
-//! A forwarder that asks another one over TLS and HTTPS: the listeners of one, the servers of the other.
+//! A forwarder that queries another one over TLS and HTTPS: the listeners of one, the servers of the other.
 
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ forward = "doh"
 forward = "other"
 "#;
 
-/// Response code, and the last number of the address, for a name's IPv4 address.
+/// Queries a name's IPv4 address. Returns response code, and the last number of the address.
 fn ask(server: SocketAddr, name: &str) -> (u8, Option<u8>) {
     let response = ask_dns(server, name);
     let last = (response[7] > 0).then(|| response[response.len() - 1]);

@@ -1,5 +1,5 @@
-//! Clients of DNS that people have, against the forwarder: command lines, a validator, a stub resolver and
-//! browsers. Behind it nsd has a signed zone and one that is not. Long tier only.
+//! Common DNS clients against the forwarder: command lines, a validator, a stub resolver and browsers. Behind it nsd
+//! has a signed zone and one that is not. Long tier only.
 
 mod browsers;
 mod lookups;
@@ -13,13 +13,13 @@ use std::process::{Command, Output};
 use steppe_testkit::{Authority, SecureForwarder, Steppe, is_long, skip};
 use zones::Nsd;
 
-/// What the certificate of the forwarder is for, beside its address.
+/// The host name in the forwarder's certificate, besides its address.
 const HOST: &str = "dns.test";
 
-/// A name that the forwarder answers itself: where the gateway is.
+/// A name that the forwarder answers itself, with the address of the gateway.
 const PAGE_HOST: &str = "www.browser.example";
 
-/// What the gateway says there.
+/// The content of the gateway's page.
 const PAGE: &str = "a page of the gateway";
 
 const TABLES: &str = r#"
@@ -46,7 +46,8 @@ struct Site {
 }
 
 impl Site {
-    /// `None` where this is not the tier for it, or nsd is not there; `test` is said to be skipped then.
+    /// Starts the site. `None` outside of the long tier, or if nsd is not installed; `test` is reported as skipped
+    /// then.
     fn start(test: &str) -> Option<Self> {
         if !is_long() {
             skip(test, "it takes packages of the long tier");
@@ -64,7 +65,7 @@ impl Site {
         self.forwarder.node.scratch().join("ca.pem")
     }
 
-    /// One that does not.
+    /// An authority that does not certify it.
     fn other_ca(&self) -> PathBuf {
         self.forwarder.node.scratch().join("other.pem")
     }
@@ -74,7 +75,7 @@ impl Site {
     }
 }
 
-/// Runs a command to its end. `None` where it is not installed; `test` is said to be skipped then.
+/// Runs a command to its end. `None` if it is not installed; `test` is reported as skipped then.
 fn run(test: &str, mut command: Command) -> Option<Output> {
     let output = command.output();
     let program = command.get_program().to_string_lossy();
@@ -83,7 +84,7 @@ fn run(test: &str, mut command: Command) -> Option<Output> {
         .ok()
 }
 
-/// All that a command said.
+/// Standard output and standard error of a command.
 fn said(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)

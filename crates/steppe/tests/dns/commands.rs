@@ -9,7 +9,8 @@ use steppe_testkit::{
     Chromium, DnsServer, Forwarder, NodeConfig, Port, Section, Steppe, ask_dns, eventually, skip,
 };
 
-/// A server that says 192.0.2.7 to everything, for an hour, and how often it was asked.
+/// A server that answers 192.0.2.7 to every query, with a TTL of an hour, and the number of its
+/// queries.
 fn server() -> (DnsServer, Arc<AtomicU32>) {
     let asked = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&asked);
@@ -35,7 +36,7 @@ fn steppe(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("it runs")
 }
 
-/// What a command printed, which succeeded.
+/// The output of a command, which succeeded.
 #[track_caller]
 fn printed(arguments: &[&str]) -> String {
     let output = steppe(arguments);
@@ -83,7 +84,7 @@ fn a_server_that_is_not_there_and_a_wrong_command_have_codes_of_their_own() {
 #[test]
 fn names_are_forgotten_alone_with_those_below_and_all_together() {
     let (server, asked) = server();
-    // Nobody hedges: a server that is late is not asked again while it is waited for.
+    // No hedging: a late server is not queried again while its answer is awaited.
     let patient = config()
         .set("dns.upstream.real.policy", "race")
         .set("dns.upstream.real.timeout", "20s");
@@ -116,7 +117,7 @@ fn names_are_forgotten_alone_with_those_below_and_all_together() {
     assert_eq!(ask_all(), 3);
 }
 
-/// Tables of a forwarder that asks `{server}`.
+/// Tables of a forwarder that queries `{server}`.
 fn config() -> NodeConfig {
     let rules = [
         Section::new()
@@ -158,7 +159,7 @@ fn the_page_and_its_json_tell_what_the_forwarder_does() {
     let asked = &dns["upstreams"][0]["servers"][0];
     assert_eq!(asked["server"], format!("udp://{}", server.address()));
     assert_eq!(asked["state"], "up");
-    // By a hedge it is asked once more where it is late.
+    // A hedge may query a late server once more.
     assert!(asked["queries"].as_u64() >= Some(1), "{asked}");
     assert!(asked["latency_ms"].as_f64() > Some(0.0), "{asked}");
     assert_eq!(
@@ -182,7 +183,7 @@ fn the_page_and_its_json_tell_what_the_forwarder_does() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Lists, and servers that are silent, and names while a query log is kept.
+/// Tables with lists, silent servers, and names for the query log.
 const TOLD: &str = r#"
 [dns.log]
 queries = { file = "{scratch}/queries.log" }
@@ -243,7 +244,7 @@ fn it_is_told_which_servers_are_down_what_lists_have_and_what_is_asked_for() {
     assert_eq!(lists["lists"][0]["hits"], 1);
     assert!(lists["read_at"].as_u64() > Some(1_700_000_000), "{lists}");
     assert!(!lists.to_string().contains("secret"), "{lists}");
-    // What can't be read any more is said, and what was read stays.
+    // A list that can't be read any more is reported, and its last content stays.
     let ads = node.scratch().join("ads.txt");
     std::fs::remove_file(&ads).expect("is there");
     std::fs::create_dir(&ads).expect("is gone");

@@ -1,5 +1,4 @@
-//! Thousands of connections to the forwarder that ask nothing: each is charged, closed in time, and leaves
-//! nothing behind.
+//! Thousands of idle connections to the forwarder: each is charged, closed in time, and leaves nothing behind.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -16,7 +15,7 @@ const ROUNDS: usize = 3;
 /// Connections from one address: far fewer than it has ports, though those of rounds before still wait.
 const PER_ADDRESS: usize = 2_000;
 
-/// What the process has beside what is charged: the task of a connection is, the kernel's pages are not
+/// Memory of the process besides the charged bytes: the tasks of connections are charged, the kernel's pages are not
 /// counted here, and allocators round up.
 const SLACK_BYTES: u64 = 8 << 20;
 
@@ -31,7 +30,7 @@ fn connections() -> usize {
     if is_long() { 10_000 } else { 3_000 }
 }
 
-/// From an address of its own for each few thousand, as one has too few ports.
+/// Connects from an address of its own for each few thousand, as one has too few ports.
 fn connect(number: usize, listen: SocketAddr) -> TcpStream {
     let last = u8::try_from(2 + number / PER_ADDRESS).expect("a few addresses");
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
@@ -41,7 +40,7 @@ fn connect(number: usize, listen: SocketAddr) -> TcpStream {
     socket.into()
 }
 
-/// Anonymous memory that is resident.
+/// Resident anonymous memory in bytes.
 fn anonymous(node: &Steppe) -> u64 {
     let [_, anonymous] = resident_bytes(node.id());
     anonymous
@@ -94,7 +93,7 @@ fn idle_connections_are_charged_closed_and_leave_nothing() {
             "{resident} of {charged} bytes are charged"
         );
         peaks.push(resident);
-        // Nobody asks: the forwarder closes.
+        // The clients send no query: the forwarder closes.
         for stream in &mut idle {
             assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0, "it is closed");
         }

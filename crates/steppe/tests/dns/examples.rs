@@ -40,7 +40,7 @@ fn builder() -> SteppeBuilder<'static> {
         .with_file("hosts.txt", "192.168.7.10 nas.home.arpa\n")
 }
 
-/// The configuration of a page below `heading` with addresses of the test's own, and where it answers.
+/// The configuration of a page below `heading` with addresses of the test's own, and the forwarder's address.
 fn example(page: &str, heading: &str) -> (NodeConfig, SocketAddr) {
     let (plain, over_tls) = (Port::free().keep(), Port::free().keep());
     let config = NodeConfig::parse(&page_example(page, heading))
@@ -56,11 +56,11 @@ fn example(page: &str, heading: &str) -> (NodeConfig, SocketAddr) {
     (config, plain)
 }
 
-/// Response code, and addresses of a name.
+/// Queries a name. Returns the response code, and the addresses.
 fn ask(server: SocketAddr, name: &str) -> (u8, Vec<Ipv4Addr>) {
     let response = ask_dns(server, name);
     let answers = &response[dns_query(0, name, 1).len()..];
-    // Each is a pointer, type, class, TTL and length before its four bytes.
+    // Each record is a pointer, type, class, TTL and length before its four bytes.
     let records = answers.chunks_exact(16).take(usize::from(response[7]));
     let address = |record: &[u8]| Ipv4Addr::new(record[12], record[13], record[14], record[15]);
     (response[3] & 0x0f, records.map(address).collect())
@@ -123,7 +123,7 @@ fn a_node_of_kubernetes_asks_both_of_its_upstreams() {
         ask(listen, "api.default.svc.cluster.local"),
         (NO_ERROR, vec![of_cluster])
     );
-    // A public name has no private address.
+    // A public name must not have a private address.
     let (_, public) = ask(listen, "www.example.org");
     assert_eq!(public, [Ipv4Addr::UNSPECIFIED; 0]);
 }

@@ -1,5 +1,5 @@
-//! Lists that others publish, on the real process: what they publish neither stops a node nor keeps one from
-//! starting, and it never takes more than the budget.
+//! Published lists, on the real process: their content neither stops a node nor keeps one from starting, and it never
+//! takes more than the budget.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -38,7 +38,7 @@ const BESIDE_BYTES: u64 = 24 << 20;
 const BLOCKED: (u8, u8) = (3, 0);
 const PASSED: (u8, u8) = (0, 1);
 
-/// Serves a list to whoever asks.
+/// A server that serves a list to every client.
 struct Publisher {
     address: SocketAddr,
     list: Arc<Mutex<Arc<str>>>,
@@ -50,11 +50,11 @@ impl Publisher {
         let address = listener.local_addr().expect("is bound");
         let shared = Arc::new(Mutex::new(Arc::from(list)));
         let published = Arc::clone(&shared);
-        // It ends with the test's process.
+        // The thread ends with the test's process.
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let list = Arc::clone(&*published.lock().unwrap_or_else(PoisonError::into_inner));
-                // A client that leaves is no fault of the test.
+                // A client that leaves is no failure of the test.
                 let _ = publish(client, &list);
             }
         });
@@ -84,7 +84,7 @@ fn publish(client: TcpStream, list: &str) -> std::io::Result<()> {
     (&client).write_all(list.as_bytes())
 }
 
-/// 3,000,000 rules, 50 MB.
+/// A list of 3,000,000 rules, 50 MB.
 fn large_list() -> String {
     let mut list = String::with_capacity(64 << 20);
     for number in 0..3_000_000 {
@@ -102,7 +102,7 @@ fn builder<'a>(publisher: SocketAddr, store: &Scratch) -> SteppeBuilder<'a> {
         .with_file("own.txt", "own.example\n")
 }
 
-/// The stored list.
+/// The path of the stored list.
 fn stored(store: &Scratch) -> PathBuf {
     let files = std::fs::read_dir(store.path()).expect("is there");
     let mut files = files.map(|file| file.expect("is read").path());
@@ -110,7 +110,7 @@ fn stored(store: &Scratch) -> PathBuf {
     files.find(is_list).expect("a list is stored")
 }
 
-/// Has the node take its stored list for old.
+/// Makes the stored list appear old to the node.
 fn make_old(node: &Steppe, store: &Scratch) {
     let mut said = stored(store).into_os_string();
     said.push(".fetched");
@@ -165,7 +165,7 @@ fn a_list_that_does_not_fit_leaves_the_last_good_one_in_force_and_in_place() {
     let Forwarder { node, plain } = start();
     assert_eq!(ask(plain, "x.ads.example"), BLOCKED);
     assert_eq!(node.admin_get("/readyz").text(), "ready\n");
-    // The next good one comes into force as ever.
+    // The next valid list comes into force as usual.
     publisher.publish("||new.example^\n".to_owned());
     make_old(&node, &store);
     eventually("the next one is in force", || {
@@ -180,11 +180,11 @@ fn a_stored_list_that_does_not_fit_stops_no_start_unless_it_is_required() {
     let (publisher, store) = (Publisher::of("||ads.example^\n"), Scratch::new("store"));
     let start = |required| builder(publisher.address, &store).with("required", required);
     let node = start(true).start_forwarder(CONFIG).node;
-    // Its list was fetched before it was ready.
+    // The list was fetched before the node was ready.
     assert_eq!(node.admin_get("/readyz").text(), "ready\n");
     assert!(node.stop().success());
 
-    // A smaller budget than that of yesterday, or what an earlier version left.
+    // The budget is smaller than before, or the stored list is of an earlier version.
     std::fs::write(stored(&store), large_list()).expect("can be written");
     publisher.publish("<html>Not today</html>\n".to_owned());
     let Forwarder { node, plain } = start(false).start_forwarder(CONFIG);
@@ -206,7 +206,7 @@ fn a_stored_list_that_does_not_fit_stops_no_start_unless_it_is_required() {
         "{said}"
     );
     assert_within_budget(&node);
-    // What can come into force does, at once.
+    // A list that fits comes into force at once.
     publisher.publish("||new.example^\n".to_owned());
     node.hang_up();
     eventually("a good one is in force", || {

@@ -9,17 +9,17 @@ use steppe_testkit::{
     DnsServer, Forwarder, Steppe, dns_query, eventually, is_long, resident_bytes, skip,
 };
 
-/// Each step has so many queries of the flood, and of clients.
+/// Queries of the flood in each step, and of clients.
 const FLOOD_PER_STEP: usize = 30;
 const KNOWN_PER_STEP: usize = 3;
-/// A millisecond each, or more where the machine has none to spare.
+/// Steps of a millisecond each, or more on a busy machine.
 const STEPS: usize = 3000;
 
 const NAMES: usize = 400;
 const BUDGET_MIB: u64 = 128;
 
-/// A server that says 192.0.2.7 to everything, and the names of the flood that it was asked for: one that it
-/// answers late, it is asked for twice.
+/// A server that answers 192.0.2.7 to every query, and the names of the flood that it was queried for: a late answer
+/// causes a second query.
 fn server() -> (DnsServer, Arc<Mutex<HashSet<String>>>) {
     let asked = Arc::new(Mutex::new(HashSet::new()));
     let noted = Arc::clone(&asked);
@@ -43,7 +43,7 @@ fn known(number: usize) -> Vec<u8> {
     query(&format!("known{}.example.org", number % NAMES))
 }
 
-/// Sockets of as many networks: none of them is beyond `client_qps`.
+/// Sockets on as many networks: none of them exceeds `client_qps`.
 fn clients(second_byte: u8, count: u8, server: SocketAddr) -> Vec<UdpSocket> {
     let socket = |third_byte| {
         let address = Ipv4Addr::new(127, second_byte, third_byte, 1);
@@ -55,7 +55,7 @@ fn clients(second_byte: u8, count: u8, server: SocketAddr) -> Vec<UdpSocket> {
     (0..count).map(socket).collect()
 }
 
-/// Responses with an answer, of those that are there.
+/// Received responses that have an answer.
 fn answered(sockets: &[UdpSocket]) -> usize {
     let mut room = [0; 1500];
     let mut count = 0;
@@ -96,7 +96,7 @@ fn measured_cached_names_are_answered_beside_ten_times_as_many_random_subdomains
     for step in 0..STEPS {
         for number in 0..FLOOD_PER_STEP {
             let name = format!("x{step:x}-{number:x}.y{number}.flood.example");
-            // What has no room is none of the flood: the next one comes.
+            // A query that finds no room in the socket is dropped: the next one follows.
             let _ = flooding[next % flooding.len()].send(&query(&name));
             next += 1;
         }

@@ -10,7 +10,7 @@ use steppe_testkit::{
     eventually,
 };
 
-/// dnsmasq, which answers from a file of hosts. `None` where it is not installed.
+/// dnsmasq, which answers from a file of hosts. `None` if it is not installed.
 fn dnsmasq(port: &Port) -> Option<(Process, Scratch)> {
     let version = Command::new("dnsmasq").arg("--version").output();
     if !version.is_ok_and(|output| output.status.success()) {
@@ -46,7 +46,7 @@ fn dnsmasq(port: &Port) -> Option<(Process, Scratch)> {
     Some((process, scratch))
 }
 
-/// Response code and number of answers for a name's IPv4 address.
+/// Queries a name's IPv4 address. Returns the response code and the number of answers.
 pub(super) fn ask(server: SocketAddr, name: &str) -> (u8, u8) {
     let response = ask_dns(server, name);
     (response[3] & 0x0f, response[7])
@@ -88,7 +88,7 @@ fn a_real_server_answers_through_it_and_a_reload_changes_its_rules() {
     assert!(node.stop().success());
 }
 
-/// What `steppe dns explain` prints about a name.
+/// The output of `steppe dns explain` about a name.
 fn explain(node: &Steppe, arguments: &[&str]) -> String {
     let mut command = Steppe::command();
     command.args(["dns", "explain"]).args(arguments);
@@ -105,13 +105,13 @@ fn explain(node: &Steppe, arguments: &[&str]) -> String {
 fn far_days() -> String {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let days = since_epoch.expect("after 1970").as_secs() / 86_400;
-    // It began on a Thursday.
+    // The Unix epoch began on a Thursday.
     let names = ["thu", "fri", "sat", "sun", "mon", "tue", "wed"];
     let name = |ahead: u64| names[usize::try_from((days + ahead) % 7).expect("below seven")];
     format!("\"{}\", \"{}\"", name(3), name(4))
 }
 
-/// Each key of lists, hosts and rules decides something here.
+/// A configuration in which each key of lists, hosts and rules decides about a name.
 #[test]
 fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
     let forwarder = Steppe::builder()
@@ -197,7 +197,7 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
     assert!(node.stop().success());
 }
 
-/// Where the gateway serves a list by https, and by http what leads there.
+/// The gateway serves a list by https, and redirects to it by http.
 #[test]
 fn a_list_is_fetched_by_https_and_kept() {
     let authority = Authority::new("lists");

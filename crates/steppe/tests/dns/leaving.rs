@@ -1,12 +1,11 @@
-//! Clients of the forwarder that leave while their questions wait: it is noticed, and what they held is given
-//! back.
+//! Clients of the forwarder that leave while their queries wait: the node notices, and releases their memory.
 
 use steppe_testkit::{
     Authority, DnsServer, FieldSection, H2Frame, H2Peer, Peer, SecureForwarder, Steppe, TlsClient,
     dns_query, eventually,
 };
 
-/// A server that answers nothing: a question waits for seconds.
+/// Tables with a server that answers nothing: a query waits for seconds.
 const TABLES: &str = r#"
 [dns.cache]
 bytes = "1MiB"
@@ -16,7 +15,7 @@ servers = ["udp://{silent}"]
 forward = "silent"
 "#;
 
-/// A way of leaving.
+/// The way that a client leaves.
 #[derive(Debug, Clone, Copy)]
 enum Leave {
     /// FIN, over TLS after `close_notify`.
@@ -29,7 +28,7 @@ enum Leave {
 
 const LEAVES: [Leave; 3] = [Leave::Finish, Leave::Cut, Leave::Reset];
 
-/// One that waits, and so many that the connection is not read any more: its end is behind bytes.
+/// One waiting query, and so many that the connection is not read any more: its end is behind bytes.
 const QUESTIONS: [usize; 2] = [1, 400];
 
 fn start(authority: &Authority, silent: &DnsServer) -> SecureForwarder {
@@ -71,7 +70,7 @@ fn leave(mut peer: Peer, how: Leave) -> Option<Peer> {
             return None;
         }
     }
-    // The other side is open: only what was sent says that the client has left.
+    // The socket stays open on this side: only the sent FIN or RST tells the node that the client has left.
     Some(peer)
 }
 
@@ -149,7 +148,7 @@ fn over_https() {
         eventually("all wait", || {
             forwarder.queries("https") - queries_before >= count as f64
         });
-        // Its streams first, while the connection stands; then the connection.
+        // The streams first, while the connection stands; then the connection.
         let resets: Vec<_> = streams
             .iter()
             .map(|stream| H2Frame::reset(*stream))

@@ -1,5 +1,4 @@
-//! Listeners of the forwarder as a configuration has them: over TLS and over HTTPS, with the clients
-//! that people have.
+//! Listeners of the forwarder over TLS and over HTTPS, with common clients.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -38,7 +37,7 @@ fn start() -> SecureForwarder {
         .start_secure_forwarder(&Authority::new("listeners"), "dns.test", TABLES)
 }
 
-/// A query of id 0, as RFC 8484 §4.1 would have it.
+/// A query with id 0, as RFC 8484 §4.1 recommends.
 fn query(name: &str, qtype: u8) -> Vec<u8> {
     dns_query(0, name, qtype)
 }
@@ -48,7 +47,7 @@ const IN_TARGET: &str = "AAABAAABAAAAAAAAA3d3dwR6ZXJvB2V4YW1wbGUAAAEAAQ";
 
 const MESSAGE: &str = "content-type: application/dns-message";
 
-/// Response code and number of answers.
+/// Response code and number of answers of a response.
 fn outcome(response: &[u8]) -> (u8, u8) {
     (response[3] & 0x0f, response[7])
 }
@@ -64,7 +63,7 @@ fn get(forwarder: &SecureForwarder, target: &str) -> CurlOutput {
     run(Curl::new(&format!("https://{}{target}", forwarder.doh)))
 }
 
-/// With content out of a file.
+/// Sends a POST with content from a file.
 fn post(forwarder: &SecureForwarder, content: &[u8], args: [&str; 2]) -> CurlOutput {
     let path = forwarder.node.scratch().write("content", content);
     let data = format!("@{}", path.display());
@@ -89,7 +88,7 @@ fn queries_come_over_tls() {
     assert!((forwarder.queries("tls") - 1.0).abs() < f64::EPSILON);
     let listed = forwarder.node.admin_json("/certificates").to_string();
     assert!(listed.contains(&forwarder.dot.to_string()), "{listed}");
-    // Files that change are read again; what stands goes on.
+    // Files that change are read again; open connections go on.
     let second = Issued::self_signed("127.0.0.1");
     let scratch = forwarder.node.scratch();
     for (name, text) in [("dns.key", &second.key), ("dns.crt", &second.cert)] {
@@ -149,7 +148,7 @@ fn queries_come_by_get_and_post_over_https() {
     let by_id = get(&forwarder, &format!("/dns-query/kids?dns={IN_TARGET}"));
     assert_eq!(outcome(&by_id.body), (0, 1));
     assert!((forwarder.queries("https") - 5.0).abs() < f64::EPSILON);
-    // What cannot be read: no question, two, a label of 64 bytes.
+    // Messages that cannot be parsed: no question, two, a label of 64 bytes.
     for (at, byte) in [(5, 0), (5, 2), (12, 64)] {
         let mut wrong = query("www.zero.example", 1);
         wrong[at] = byte;
@@ -158,7 +157,7 @@ fn queries_come_by_get_and_post_over_https() {
         assert_eq!(outcome(&said.body), (1, 0), "FORMERR");
         assert_eq!(said.head.field("cache-control"), Some("max-age=0"));
     }
-    // A name that nobody knows, and servers that are not there.
+    // A name that no server knows, and servers that are not there.
     let denied = post(&forwarder, &query("a.invalid", 1), ["-H", MESSAGE]);
     assert_eq!(outcome(&denied.body), (3, 0));
     assert_eq!(denied.head.field("cache-control"), Some("max-age=60"));
@@ -180,7 +179,7 @@ fn queries_have_a_form_in_json() {
     assert_eq!(said["Question"][0]["name"], "www.zero.example.");
     assert_eq!(said["Answer"][0]["data"], "0.0.0.0");
     assert_eq!(said["Answer"][0]["TTL"], 60);
-    // It can be asked for.
+    // The media type can be requested.
     let target = format!("https://{}/dns-query?dns={IN_TARGET}", forwarder.doh);
     let accept = ["-H", "accept: application/dns-json"];
     let asked_for = run(Curl::new(&target).args(accept));
@@ -194,7 +193,7 @@ fn what_is_no_query_is_refused_as_http_says() {
     let status = |got: CurlOutput| got.head.status();
     assert_eq!(status(get(&forwarder, "/dns-query")), 400);
     assert_eq!(status(get(&forwarder, "/dns-query?dns=!")), 400);
-    // A response is no query: nobody is told anything.
+    // A response is no query: it gets no answer but a status.
     assert_eq!(
         status(get(&forwarder, "/dns-query?dns=AACAAAABAAAAAAAA")),
         400
@@ -231,7 +230,7 @@ fn a_route_of_the_gateway_leads_to_the_forwarder() {
     let data = format!("@{}", path.display());
     let large = Curl::new(&url("/resolve")).args(["--data-binary", &data, "-H", MESSAGE]);
     assert_eq!(large.run().head.status(), 413);
-    // A listener of the forwarder's own has no part in it.
+    // A listener of the forwarder's own is not needed for this.
     let other = Curl::new(&url(&format!("/dns-query?dns={IN_TARGET}"))).run();
     assert_eq!(other.body, b"the gateway's");
     assert_eq!(get(&forwarder, "/resolve").head.status(), 404);
@@ -262,7 +261,7 @@ fn curl_resolves_names_by_it() {
     assert!(forwarder.node.stop().success());
 }
 
-/// What kdig says of an address, without what is not asked for. `None` where it is not installed.
+/// The output of kdig for an address, without its optional sections. `None` if it is not installed.
 fn kdig(forwarder: &SecureForwarder, server: SocketAddr, args: &[&str]) -> Option<String> {
     let mut command = Command::new("kdig");
     command

@@ -1,4 +1,4 @@
-//! The forwarder of a whole node, asked by its own commands, by scripted peers and by programs of others.
+//! The forwarder of a whole node, queried by its own commands, by scripted peers and by other programs.
 
 mod chain;
 mod clients;

@@ -1,8 +1,8 @@
 //! All servers of the forwarder are dead for a minute, under load, and then back. Long tier only: the same in
 //! seconds is among the tests of `steppe-dns`.
 //!
-//! What is promised is counted, not timed: queries that reach the servers' sockets, by name, and probes
-//! between their return and the first answer of theirs that a client has. Times are printed.
+//! The promises are counted, not timed: queries that reach the servers' sockets, by name, and probes between their
+//! return and the first answer of theirs that a client has. Times are printed.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -16,24 +16,24 @@ use steppe_testkit::{DnsServer, Forwarder, Steppe, dns_query, eventually, is_lef
 const PATIENCE: Duration = Duration::from_secs(20);
 const OUTAGE: Duration = Duration::from_secs(60);
 
-/// Names that are cached before, and names that nobody has asked for.
+/// Names that are cached before the outage, and names that were never queried.
 const KNOWN: usize = 40;
 const UNKNOWN: usize = 10;
 const CLIENTS: usize = 4;
 const WORKERS: usize = 2;
 const SERVERS: usize = 2;
 
-/// Seconds that answers are good for.
+/// The TTL of fresh answers, in seconds.
 const TTL: u32 = 5;
 
-/// RFC 8767 §4: the TTL of an answer past its time.
+/// The TTL of a stale answer, in seconds: RFC 8767 §4.
 const STALE_TTL: u32 = 30;
 
-/// RFC 9520 §3.1: queries for a question to one server over one transport.
+/// Queries for a question to one server over one transport, at most: RFC 9520 §3.1.
 const QUERIES_PER_SERVER: usize = 3;
 
-/// Seconds between two attempts to refresh a stale answer, and of the first failure that is remembered;
-/// further ones are remembered twice as long each. RFC 8767 §5, RFC 9520 §3.2.
+/// Seconds between two attempts to refresh a stale answer, and of the first failure that is cached; further failures
+/// are cached twice as long each. RFC 8767 §5, RFC 9520 §3.2.
 const STALE_RECHECK: u64 = 30;
 const FIRST_FAILURE: u64 = 2;
 
@@ -49,19 +49,19 @@ forward = "both"
 "#;
 
 const SERVFAIL: u8 = 2;
-/// What a probe asks for.
+/// The query name of a probe.
 const ROOT: &str = "";
 
 const DEAD: u8 = 0;
 
-/// How often each server was asked for a name.
+/// Queries by name and server.
 type Counts = HashMap<(String, usize), usize>;
 
-/// Two servers that are dead and alive together. Alive, they say 192.0.2.`phase` to every question.
+/// Two servers that are dead and alive together. Alive, they answer 192.0.2.`phase` to every query.
 #[derive(Default)]
 struct Servers {
     phase: AtomicU8,
-    /// The name that was asked for, and which server was.
+    /// The query names, with the index of the server.
     asked: Mutex<Vec<(String, usize)>>,
 }
 
@@ -79,12 +79,12 @@ impl Servers {
         self.asked.lock().expect("no server panics")
     }
 
-    /// From now on they say this, or nothing.
+    /// Sets the answer of both servers, or makes them silent.
     fn set_phase(&self, phase: u8) {
         self.phase.store(phase, Ordering::Release);
     }
 
-    /// Takes what was asked since the last time: the queries by name and server, and the number of probes.
+    /// Takes the queries since the last call, by name and server, and the number of probes.
     fn take(&self) -> (Counts, usize) {
         let probes = self.probes();
         let mut counts = Counts::new();
@@ -96,29 +96,29 @@ impl Servers {
         (counts, probes)
     }
 
-    /// Probes since then.
+    /// Probes since the last [`Self::take`].
     fn probes(&self) -> usize {
         let asked = self.asked();
         asked.iter().filter(|(name, _)| name == ROOT).count()
     }
 }
 
-/// A client's answer.
+/// An answer that a client received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     rcode: u8,
-    /// The last byte of its address; 0 without.
+    /// The last byte of the answer's address; 0 without an answer.
     phase: u8,
     ttl: u32,
 }
 
-/// What clients have seen: the last answer to each name, and how many there were.
+/// The answers that clients received: the last one to each name, and their number.
 #[derive(Default)]
 struct Diary {
     last: HashMap<String, Seen>,
     answers: usize,
     stale: usize,
-    /// Answers to names that were cached that were none.
+    /// Failures for names that were cached.
     failed: Vec<(String, Seen)>,
 }
 
@@ -158,7 +158,7 @@ fn client(listen: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// Asks for its share of all names, in turn, until it ends.
+/// Queries its share of all names, in turn, until the scene ends.
 fn load(scene: &Scene, number: usize) {
     let socket = client(scene.listen);
     let names = (0..KNOWN).map(known).chain((0..UNKNOWN).map(unknown));
@@ -176,27 +176,27 @@ fn load(scene: &Scene, number: usize) {
             }
             diary.last.insert(name.clone(), seen);
         }
-        // The pace of a client: as fast as it can would leave the node no processor.
+        // The pace of a client: without it, the node would be left no processor.
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Whether a name is one that was cached.
+/// True for a name that was cached before the outage.
 fn is_known(name: &str) -> bool {
     name.starts_with("known")
 }
 
-/// The most that a server may be asked for one name in `seconds` without an answer.
+/// Upper bound of the queries to one server for one name in `seconds` without an answer.
 fn bound(name: &str, seconds: u64) -> usize {
     let times = match is_known(name) {
         true => seconds / STALE_RECHECK + 2,
-        // So long as failures of 2 + 4 + 8 + … seconds fit.
+        // As many as there are failures of 2 + 4 + 8 + … seconds in that time.
         false => u64::from((seconds / FIRST_FAILURE + 1).ilog2()) + 2,
     };
     QUERIES_PER_SERVER * usize::try_from(times).expect("a few")
 }
 
-/// What a test looks at.
+/// The shared state of a test.
 struct Scene {
     servers: Arc<Servers>,
     listen: SocketAddr,
@@ -222,7 +222,7 @@ impl Scene {
         names.all(|name| diary.last.get(&name).is_some_and(|seen| is(*seen)))
     }
 
-    /// Lets servers be dead for a minute, and looks at what clients and servers see.
+    /// Makes the servers dead for a minute, and checks the observations of clients and servers.
     fn outage(&self) {
         self.servers.set_phase(DEAD);
         self.servers.take();
@@ -232,7 +232,7 @@ impl Scene {
             self.are_all_known(is_stale)
         });
         while died.elapsed() < OUTAGE {
-            // Looks at all answers of a minute, which nothing but the clock ends.
+            // Checks all answers of a minute, which only the clock ends.
             thread::sleep(Duration::from_millis(100));
             assert!(self.are_all_known(is_stale));
         }
@@ -260,7 +260,7 @@ impl Scene {
         assert!((1..=in_turn * WORKERS * SERVERS).contains(&probes));
     }
 
-    /// Has servers back, and looks at what that takes.
+    /// Brings the servers back, and checks the recovery.
     fn recovery(&self) {
         self.servers.set_phase(2);
         let returned = Instant::now();
@@ -280,9 +280,9 @@ impl Scene {
             counts.values().sum::<usize>(),
             KNOWN + UNKNOWN,
         );
-        // A second's probes, and those that were under way.
+        // The probes of a second, and those that were under way.
         assert!(probes <= 2 * WORKERS * SERVERS, "{probes} probes");
-        // Each name is asked for once, and again when its answer's own time has ended.
+        // Each name is queried once, and again when its answer's TTL has ended.
         let times = 1 + all.as_secs() / u64::from(TTL);
         let bound = QUERIES_PER_SERVER * usize::try_from(times).expect("a few");
         assert_within(&counts, |_| bound);
@@ -297,7 +297,7 @@ fn assert_within(counts: &Counts, bound: impl Fn(&str) -> usize) {
     }
 }
 
-/// Ends clients, whatever has failed: a scope that waits for them would hide it.
+/// Ends the clients even if the test fails: a scope that waits for them would hide the failure.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {

@@ -17,7 +17,7 @@ suffix = "zero.example"
 block = "zero"
 "#;
 
-/// A forwarder whose certificates are good, and where it shows one that has expired.
+/// A forwarder with valid certificates, and a second listener with an expired one.
 struct Site {
     forwarder: SecureForwarder,
     old: SocketAddr,
@@ -35,7 +35,7 @@ fn site() -> Site {
 }
 
 impl Site {
-    /// Asks a server, trusting this file.
+    /// Queries a server, with the CA certificates of this file.
     fn query(&self, server: &str, ca: &str) -> Output {
         let mut command = Steppe::command();
         command.args(["dns", "query", "www.zero.example", server, "--ca"]);
@@ -43,7 +43,7 @@ impl Site {
         command.output().expect("it runs")
     }
 
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     fn refusal(&self, server: &str, ca: &str) -> String {
         let output = self.query(server, ca);
         let said = String::from_utf8(output.stderr).expect("text");
@@ -114,7 +114,7 @@ fn a_certificate_that_is_refused_is_told_with_what_to_do() {
         said.contains("certificate is refused: the certificate has expired"),
         "{said}"
     );
-    // Nothing was asked of a server that is somebody else.
+    // No query was sent to a server with another name.
     for transport in ["tls", "https"] {
         assert!(site.forwarder.queries(transport).abs() < f64::EPSILON);
     }

@@ -1,4 +1,4 @@
-//! DNS, over TCP, TLS and HTTPS: queries in flight, and answers that nobody reads.
+//! DNS, over TCP, TLS and HTTPS: queries in flight, and unread answers.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -31,10 +31,10 @@ servers = ["udp://{silent}"]
 forward = "silent"
 "#;
 
-/// A forwarder with a budget, and where it listens.
+/// A forwarder with a budget, and its addresses.
 struct Forwarder {
     flood: Flood,
-    /// Over TCP, TLS and HTTPS.
+    /// The forwarder's addresses for TCP, TLS and HTTPS.
     addresses: [SocketAddr; 3],
     _silent: UdpSocket,
 }
@@ -50,7 +50,7 @@ enum Over {
 const TXT: u8 = 16;
 
 impl Forwarder {
-    /// In front of a server that answers nothing. `large.example` has 15 KiB of TXT.
+    /// Starts it in front of a server that answers nothing. `large.example` has 15 KiB of TXT.
     fn new(case: &str, budget_mib: u64) -> Self {
         let [plain, dot, doh] = [(); 3].map(|()| Port::free().keep());
         let silent = UdpSocket::bind("127.0.0.1:0").expect("a free port");
@@ -77,7 +77,7 @@ impl Forwarder {
     }
 }
 
-/// A client on another address is answered, over TCP.
+/// True if a client on another address gets an answer, over TCP.
 fn is_answered(forwarder: SocketAddr) -> bool {
     let ask = || -> Option<bool> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
@@ -102,11 +102,11 @@ fn framed(message: Vec<u8>) -> Vec<u8> {
     [len.to_be_bytes().to_vec(), message].concat()
 }
 
-/// Clients that attack, and queries of each.
+/// Attacking clients, and queries of each.
 const CLIENTS: usize = 300;
 const QUERIES: usize = 150;
 
-/// Names that differ, and leave a query little room: nobody answers them.
+/// A query for a long name of its own, which no server answers and which leaves little room.
 fn unanswered(number: usize) -> Vec<u8> {
     let label = "a".repeat(60);
     dns_query(
@@ -121,7 +121,7 @@ fn large(_: usize) -> Vec<u8> {
     dns_query(7, "large.example", TXT)
 }
 
-/// The bytes of a client: queries one after the other, by HTTPS on a stream each.
+/// The bytes that a client sends: queries one after the other; over HTTPS each on a stream.
 fn sent(over: Over, query: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     let queries = (0..QUERIES).map(query);
     match over {
@@ -142,11 +142,11 @@ fn sent(over: Over, query: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Of a client of HTTP/2 whose windows are large (RFC 9113 §3.4).
+/// The preface of a client of HTTP/2 with large windows (RFC 9113 §3.4).
 const PREFACE: &[u8] =
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\x7f\xff\xff\xff";
 
-/// Connects clients that send this, and read nothing.
+/// Connects clients that send these bytes, and read nothing.
 fn crowd(over: Over, addresses: [SocketAddr; 3], bytes: &[u8]) -> (Option<Crowd>, Vec<Peer>) {
     let [plain, dot, doh] = addresses;
     let (client, address) = match over {

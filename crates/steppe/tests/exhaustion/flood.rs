@@ -1,11 +1,11 @@
-//! The harness: a node with a budget, an attack, a neighbour, and what is judged of them.
+//! The harness: a node with a budget, an attack, a neighbour, and the checks.
 //!
-//! A case is a [`Flood`] with a budget and keys of its own. [`Flood::run`] starts the node, lets a neighbour ask
-//! steadily from 127.0.0.2 for a route of its own, and calls the attack, which returns whatever keeps its peers
-//! connected. While they are, the neighbour goes on for a while; then `VmHWM` is read, the peers are dropped, and the
-//! accounts of `/memory` have to return to where they were.
+//! A case is a [`Flood`] with a budget and keys of its own. [`Flood::run`] starts the node, lets a neighbour send
+//! steady requests from 127.0.0.2 for a route of its own, and calls the attack, which returns a value that keeps its
+//! peers connected. While they are, the neighbour goes on for a while; then `VmHWM` is read, the peers are dropped, and
+//! the accounts of `/memory` have to return to their former values.
 //!
-//! Leaves out: what an attack sends. [`Crowd`] drives many connections from one thread, [`SilentOrigin`] answers
+//! Leaves out: the bytes of an attack. [`Crowd`] drives many connections from one thread, [`SilentOrigin`] answers
 //! nothing.
 
 use std::collections::BTreeMap;
@@ -30,22 +30,22 @@ const MIB: u64 = 1 << 20;
 
 /// The neighbour's address.
 const NEIGHBOUR: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-/// Between two of its requests.
+/// Pause between two of its requests.
 const NEIGHBOUR_PAUSE: Duration = Duration::from_millis(20);
-/// Requests of it that are awaited while the attack's peers are connected and have done what they could.
+/// Requests of the neighbour that are awaited while the attack's peers are connected and have done their work.
 const NEIGHBOUR_REQUESTS_MIN: u64 = 50;
-/// Percent of its requests that have to be served, unless a case says otherwise.
+/// Percent of the neighbour's requests that have to be served, unless a case sets another.
 const NEIGHBOUR_SERVED_PERCENT: u64 = 95;
 
-/// Accounts that follow the allocator and caches rather than peers, and that of the harness's own requests.
+/// Accounts that follow the allocator and caches rather than peers, and the account of the harness's own requests.
 const UNJUDGED: [&str; 4] = ["node/admin", "node/pool", "node/overhead", "node/uncharged"];
-/// Exchanges that a worker keeps for reuse, in bytes: 256 of 1,536, and series of gRPC.
+/// Bytes of exchanges that a worker keeps for reuse: 256 of 1,536, and series of gRPC.
 const IDLE_EXCHANGES_BYTES: u64 = 448 << 10;
 
-/// Asks the node once; whether it was served.
+/// Sends the node one request; returns true if it was served.
 type Neighbour = Box<dyn Fn(&Steppe) -> bool + Send + Sync>;
 
-/// One case.
+/// A case of an attack.
 pub struct Flood {
     case: String,
     budget_mib: u64,
@@ -58,7 +58,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// A node with so many MiB of budget and one worker, which speaks HTTP/1.1 and h2c at `{gateway}`. The route
+    /// A node with this budget in MiB and one worker, which serves HTTP/1.1 and h2c at `{gateway}`. The route
     /// `neighbour` (`/neighbour`) goes to a server of its own.
     pub fn new(case: &str, budget_mib: u64) -> Self {
         let config = NodeConfig::bare()
@@ -79,7 +79,7 @@ impl Flood {
         }
     }
 
-    /// Promises more: charges hold the budget, and no debt of uncharged memory ever begins (the second line of
+    /// Tightens the checks: charges hold the budget, and no debt of uncharged memory ever begins (the second line of
     /// defense, `docs/operate/memory.md`).
     #[must_use]
     pub fn by_charges_alone(mut self) -> Self {
@@ -87,7 +87,7 @@ impl Flood {
         self
     }
 
-    /// Promises less: memory beyond the budget in MiB, and percent of the neighbour's requests that are served.
+    /// Loosens the checks: memory beyond the budget in MiB, and percent of the neighbour's requests that are served.
     #[cfg(feature = "uncharged-heads")]
     #[must_use]
     pub fn promising(mut self, overhead_mib: u64, served_percent: u64) -> Self {
@@ -102,7 +102,7 @@ impl Flood {
         self
     }
 
-    /// Changes how the node is started: files, ports and `{name}`s.
+    /// Changes the start of the node: files, ports and `{name}`s.
     #[must_use]
     pub fn builder(
         mut self,
@@ -112,7 +112,7 @@ impl Flood {
         self
     }
 
-    /// The upstream `flood` is the server at `address`, and the route `flood` (`/flood/{rest*}`) goes to it.
+    /// Sets the upstream `flood` to the server at `address`; the route `flood` (`/flood/{rest*}`) goes to it.
     #[must_use]
     pub fn toward(self, address: SocketAddr, protocol: &str) -> Self {
         self.config(|config| {
@@ -120,25 +120,25 @@ impl Flood {
                 .add_upstream("flood", |u| {
                     u.servers([address.to_string()])
                         .set("protocol", protocol)
-                        // Idle connections to it would stay charged.
+                        // Idle connections to the server would stay charged.
                         .set("keepalive", 0)
                 })
                 .add_route("flood", |r| r.path("/flood/{rest*}").upstream("flood"))
         })
     }
 
-    /// Another neighbour than the client of HTTP/1.1: `ask` asks the node once, from an address other than the
-    /// attack's, and says whether it was served.
+    /// Sets another neighbour than the client of HTTP/1.1: `ask` sends the node one request, from an address other than
+    /// the attack's, and returns true if it was served.
     #[must_use]
     pub fn neighbour(mut self, ask: impl Fn(&Steppe) -> bool + Send + Sync + 'static) -> Self {
         self.neighbour = Some(Box::new(ask));
         self
     }
 
-    /// Runs the case. `attack` does its worst and returns what holds its peers.
+    /// Runs the case. `attack` attacks and returns a value that keeps its peers connected.
     ///
     /// # Panics
-    /// When one of the promises is broken.
+    /// If one of the promises is broken.
     #[track_caller]
     pub fn run<P>(self, attack: impl FnOnce(&Steppe) -> P) {
         let _alone = heavy();
@@ -181,7 +181,7 @@ impl Flood {
     }
 }
 
-/// Acts of the budget's second line of defense.
+/// Actions of the budget's second line of defense.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct SecondLine {
     /// Times that uncharged memory exceeded the free bytes of the budget.
@@ -204,7 +204,7 @@ impl SecondLine {
     }
 }
 
-/// Memory of a node in MiB, by its own account: the first things to look at where a case fails.
+/// Memory of a node in MiB, by its own accounts: the first figures to look at if a case fails.
 fn holdings(node: &Steppe) -> String {
     let memory = node.admin_json("/memory");
     let mib = |path: &str| memory.pointer(path).and_then(Value::as_u64).unwrap_or(0) / MIB;
@@ -223,7 +223,7 @@ fn holdings(node: &Steppe) -> String {
     )
 }
 
-/// The neighbour's requests.
+/// Counts of the neighbour's requests.
 #[derive(Default)]
 struct Counts {
     stop: AtomicBool,
@@ -236,12 +236,12 @@ impl Counts {
         while !self.stop.load(Ordering::Relaxed) {
             self.served.fetch_add(ask().into(), Ordering::Relaxed);
             self.asked.fetch_add(1, Ordering::Relaxed);
-            // A steady client, not one that asks as fast as it can.
+            // A steady client, not one without a pause.
             std::thread::sleep(NEIGHBOUR_PAUSE);
         }
     }
 
-    /// Requests, and those that were served.
+    /// The number of requests, and of those served.
     fn read(&self) -> (u64, u64) {
         let [asked, served] =
             [&self.asked, &self.served].map(|count| count.load(Ordering::Relaxed));
@@ -249,7 +249,7 @@ impl Counts {
     }
 }
 
-/// Ends the neighbour when an attack panics, too.
+/// Ends the neighbour also when an attack panics.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -258,7 +258,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// One request of the neighbour, on a connection of its own; whether it was served.
+/// Sends one request of the neighbour, on a connection of its own; returns true if it was served.
 pub fn is_served(node: &Steppe) -> bool {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("sockets are left");
     let bound = socket.bind(&SocketAddr::new(NEIGHBOUR, 0).into());
@@ -283,7 +283,7 @@ impl Accounts {
         Self(all)
     }
 
-    /// Waits until each account has no more than it had, but for what a worker keeps for reuse.
+    /// Waits until each account has no more than before, but for the exchanges that a worker keeps for reuse.
     #[track_caller]
     fn await_return(&self, node: &Steppe, case: &str) {
         let grown = || -> Vec<(String, u64)> {
@@ -330,20 +330,20 @@ pub struct Crowd {
 
 struct Member {
     stream: TcpStream,
-    /// To be sent.
+    /// The bytes to send.
     left: Arc<[u8]>,
     sent: usize,
     is_gone: bool,
 }
 
-/// Without progress of any connection for so long, the other end takes nothing more.
+/// Time without progress on any connection after which the other end counts as stalled.
 const STALL: Duration = Duration::from_secs(2);
 
 impl Crowd {
-    /// So many connections to `address`.
+    /// Connects so many connections to `address`.
     ///
     /// # Panics
-    /// When one can't be made.
+    /// If one can't be made.
     #[track_caller]
     pub fn connect(address: SocketAddr, count: usize) -> Self {
         let member = |_| {
@@ -361,7 +361,7 @@ impl Crowd {
         }
     }
 
-    /// Has the peers leave by a reset. An end would wait behind what the node does not take of theirs.
+    /// Makes the peers leave by RST. A FIN would wait behind bytes that the node does not read.
     #[must_use]
     pub fn leaving_by_reset(self) -> Self {
         for member in &self.members {
@@ -372,8 +372,8 @@ impl Crowd {
         self
     }
 
-    /// Has each connection send `bytes`, as far as the other end takes them; says how many were sent in all. What
-    /// comes meanwhile stays unread.
+    /// Sends `bytes` on each connection, as far as the other end takes them. Returns the number of bytes sent in all.
+    /// Received bytes stay unread.
     pub fn send(&mut self, bytes: &[u8]) -> u64 {
         let bytes: Arc<[u8]> = Arc::from(bytes);
         for member in &mut self.members {
@@ -394,7 +394,7 @@ impl Crowd {
         sent
     }
 
-    /// Reads and discards what comes on all connections, until nothing has for `quiet`.
+    /// Reads and discards the bytes of all connections, until none has come for `quiet`.
     pub fn read_until_quiet(&mut self, quiet: Duration) {
         let mut part = [0; 16 << 10];
         let mut read_at = Instant::now();
@@ -439,10 +439,10 @@ impl Member {
     }
 }
 
-/// Connections that a [`SilentOrigin`] holds between two looks for those that the node has closed.
+/// Connections that a [`SilentOrigin`] holds between two sweeps of those that the node has closed.
 const SWEEP_EVERY: usize = 256;
 
-/// Drops connections whose peer has closed them: a node that sheds would make the test run out of descriptors.
+/// Drops connections that the peer has closed: with a node that sheds, the test would run out of descriptors.
 fn drop_left(held: &mut Vec<TcpStream>) {
     let mut polled: Vec<_> = held
         .iter()
@@ -465,10 +465,10 @@ pub struct SilentOrigin {
 }
 
 impl SilentOrigin {
-    /// Starts one.
+    /// Starts a silent server.
     ///
     /// # Panics
-    /// When no port can be bound.
+    /// If no port can be bound.
     pub fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let address = listener.local_addr().expect("a bound socket has one");
@@ -493,7 +493,7 @@ impl SilentOrigin {
         }
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,4 +1,4 @@
-//! An end of HTTP/2 that sends as much as its peer's windows allow, on all streams that are open (RFC 9113 §5.2).
+//! An HTTP/2 peer that sends as much as its peer's windows allow, on all open streams (RFC 9113 §5.2).
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::H2Frame;
 
-/// RFC 9113 §6.9.2.
+/// The initial window of a connection and of streams, in bytes: RFC 9113 §6.9.2.
 const FIRST_WINDOW: i64 = 65_535;
-/// RFC 9113 §6.5.2.
+/// The identifier of SETTINGS_INITIAL_WINDOW_SIZE: RFC 9113 §6.5.2.
 const INITIAL_WINDOW_SIZE: [u8; 2] = [0, 4];
-/// RFC 9113 §4.2.
+/// The default maximum frame size, in bytes: RFC 9113 §4.2.
 const FRAME_BYTES: i64 = 16 << 10;
 
-/// Windows of a connection and its streams: bytes that may be sent yet.
+/// Windows of a connection and its streams: bytes that may still be sent.
 pub struct Flow {
     connection: i64,
-    /// Of each new stream.
+    /// The window of each new stream.
     initial: i64,
     streams: BTreeMap<u32, i64>,
 }
 
 impl Flow {
-    /// Of a connection without streams.
+    /// The windows of a connection without streams.
     pub fn new() -> Self {
         Self {
             connection: FIRST_WINDOW,
@@ -32,12 +32,12 @@ impl Flow {
         }
     }
 
-    /// A stream on which to send.
+    /// Opens a stream to send on.
     pub fn open(&mut self, stream: u32) {
         self.streams.insert(stream, self.initial);
     }
 
-    /// Learns from a frame of the peer; what to answer.
+    /// Updates the windows by a frame of the peer. Returns the frame to answer with, if any.
     pub fn note(&mut self, frame: &H2Frame) -> Option<H2Frame> {
         match frame.kind {
             H2Frame::WINDOW_UPDATE => self.widen(frame.stream, number(&frame.payload)),
@@ -70,7 +70,7 @@ impl Flow {
         }
     }
 
-    /// Content that may be sent now: of each stream as much as there is.
+    /// The DATA frames that may be sent now, on each stream as much as its window allows.
     pub fn content(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (stream, left) in &mut self.streams {
@@ -85,10 +85,10 @@ impl Flow {
         bytes
     }
 
-    /// Sends what may be sent, and reads on, until that was nothing for `quiet`.
+    /// Sends as much as the windows allow, and reads on, until that was nothing for `quiet`.
     ///
     /// # Errors
-    /// The connection ended, or nothing came within the socket's timeout.
+    /// The connection ended, or no byte came within the socket's timeout.
     pub fn run(&mut self, mut socket: &TcpStream, quiet: Duration) -> io::Result<()> {
         let mut sent_at = Instant::now();
         while sent_at.elapsed() < quiet {
@@ -105,7 +105,7 @@ impl Flow {
     }
 }
 
-/// Of 31 bits.
+/// Reads a number of 31 bits.
 fn number(payload: &[u8]) -> i64 {
     let bytes = payload.first_chunk().expect("it has four bytes");
     u32::from_be_bytes(*bytes).into()

@@ -1,4 +1,4 @@
-//! gRPC, and gRPC-Web over HTTP/1.1 and HTTP/2: messages that wait for their server, responses that nobody reads.
+//! gRPC, and gRPC-Web over HTTP/1.1 and HTTP/2: messages that wait for their server, and unread responses.
 
 use steppe_testkit::{
     FieldSection, H2Frame, H2Server, RawOrigin, grpc_message, is_left_to_long_tier,
@@ -9,7 +9,7 @@ use crate::row::{Origin, Over, Row};
 
 const GRPC: &str = "application/grpc";
 const WEB: &str = "application/grpc-web+proto";
-/// In Base64.
+/// The media type of gRPC-Web in Base64.
 const WEB_TEXT: &str = "application/grpc-web-text";
 
 /// Small messages of each call.
@@ -25,7 +25,7 @@ fn closed_origin() -> Origin {
     }))
 }
 
-/// A server that answers a call when it begins: messages, and a status with a text of 4 KB.
+/// A server that answers a call at its beginning: messages, and a status with a text of 4 KB.
 fn answering_origin() -> Origin {
     Origin::Scripted(RawOrigin::start_plain(|peer| {
         let Some(mut server) = H2Server::begin(peer, &[]) else {
@@ -47,23 +47,23 @@ fn answer(stream: u32) -> Vec<H2Frame> {
         .field("grpc-status", "0")
         .field("grpc-message", vec![b'a'; 4000]);
     let mut frames = vec![H2Frame::opening(stream, &head)];
-    // Within the connection's first window, of which the gateway may give no more for a while.
+    // Within the connection's first window, since the gateway may not extend it for a while.
     frames.push(H2Frame::data(stream, grpc_message(&[7; 400])));
     frames.extend(list(stream, &status, H2Frame::END_STREAM));
     frames
 }
 
-/// The messages of a call, as `content_type` has them.
+/// The messages of a call, in the encoding of `content_type`.
 fn messages(content_type: &str) -> Vec<u8> {
     let message = grpc_message(b"a");
     match content_type {
-        // RFC 4648 §4, with padding: each message by itself.
+        // RFC 4648 §4, with padding: each message is encoded by itself.
         WEB_TEXT => b"AAAAAAFh".repeat(MESSAGES),
         _ => message.repeat(MESSAGES),
     }
 }
 
-/// Calls of one connection over HTTP/2, each with messages that are not the last.
+/// Calls of one connection over HTTP/2, each with messages and without an end.
 fn calls(content_type: &str) -> Vec<u8> {
     let fields = FieldSection::of("POST", "/flood/a")
         .field("content-type", content_type)
@@ -79,7 +79,7 @@ fn calls(content_type: &str) -> Vec<u8> {
     connection(streams(30).flat_map(each))
 }
 
-/// A call over HTTP/1.1 with messages that are not the last.
+/// A call over HTTP/1.1 with messages and without an end.
 fn call(content_type: &str) -> Vec<u8> {
     let content = messages(content_type);
     let mut bytes = format!(
@@ -93,7 +93,7 @@ fn call(content_type: &str) -> Vec<u8> {
     bytes
 }
 
-/// Over HTTP/2, calls whose messages wait.
+/// Calls over HTTP/2 whose messages wait.
 fn messages_that_wait(content_type: &str) -> Row {
     Row {
         name: format!("500 × 30 calls whose messages wait, {content_type}"),
@@ -104,7 +104,7 @@ fn messages_that_wait(content_type: &str) -> Row {
     }
 }
 
-/// Over HTTP/2, responses that nobody reads.
+/// Responses over HTTP/2 that the client does not read.
 fn responses_unread(content_type: &str) -> Row {
     Row {
         name: format!("500 × 30 calls whose responses are unread, {content_type}"),
@@ -115,7 +115,7 @@ fn responses_unread(content_type: &str) -> Row {
     }
 }
 
-/// Over HTTP/1.1, calls whose messages wait.
+/// Calls over HTTP/1.1 whose messages wait.
 fn messages_of_http1_that_wait(content_type: &str) -> Row {
     Row {
         name: format!("2000 calls by HTTP/1.1 whose messages wait, {content_type}"),
@@ -126,7 +126,7 @@ fn messages_of_http1_that_wait(content_type: &str) -> Row {
     }
 }
 
-/// Over HTTP/1.1, pipelined calls whose responses nobody reads.
+/// Pipelined calls over HTTP/1.1 whose responses the client does not read.
 fn responses_of_http1_unread(content_type: &str) -> Row {
     let content = messages(content_type);
     let head = format!(

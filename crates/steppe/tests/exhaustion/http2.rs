@@ -7,7 +7,7 @@ use steppe_testkit::{FieldSection, H2Frame, H2Server, RawOrigin, is_left_to_long
 use crate::flood::{Crowd, Flood};
 use crate::row::{Origin, Over, Row};
 
-/// The preface of a client (RFC 9113 §3.4), and settings that leave everything as it is.
+/// The preface of a client (RFC 9113 §3.4), and empty settings.
 const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// A connection's bytes: the preface and `frames`.
@@ -19,18 +19,18 @@ pub fn connection(frames: impl IntoIterator<Item = H2Frame>) -> Vec<u8> {
     bytes
 }
 
-/// The streams that a client may begin, in their order.
+/// The identifiers of the first streams of a client, in order.
 pub fn streams(count: u32) -> impl Iterator<Item = u32> {
     (0..count).map(|index| 2 * index + 1)
 }
 
-/// Requests whose heads have so many bytes.
+/// Requests whose heads have this number of bytes.
 pub fn heads(count: u32, head_bytes: usize) -> Vec<u8> {
     let fields = FieldSection::of("GET", "/flood/a").field("x", vec![b'a'; head_bytes]);
     connection(streams(count).map(|stream| H2Frame::request(stream, &fields)))
 }
 
-/// A response's head of HTTP/2 with this status and so many bytes.
+/// The head of an HTTP/2 response with this status and number of bytes.
 fn response(stream: u32, status: &str, head_bytes: usize) -> Vec<H2Frame> {
     let fields = FieldSection::default()
         .field(":status", status)
@@ -38,7 +38,7 @@ fn response(stream: u32, status: &str, head_bytes: usize) -> Vec<H2Frame> {
     list(stream, &fields, 0)
 }
 
-/// A header list in as many frames as it takes (RFC 9113 §4.2), the first with these flags.
+/// A field section in as many frames as needed (RFC 9113 §4.2), the first with these flags.
 pub fn list(stream: u32, fields: &FieldSection, flags: u8) -> Vec<H2Frame> {
     const FRAME_BYTES: usize = 16 << 10;
     let parts: Vec<_> = fields.bytes().chunks(FRAME_BYTES).collect();
@@ -106,7 +106,7 @@ fn heads_that_wait_for_memory_of_small_and_large_budgets() {
     }
 }
 
-/// Heads of fields of a few bytes, of which each takes a hundred.
+/// Heads of short fields, each of which takes a hundred bytes of memory.
 fn heads_of_many_fields() -> Row {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     let mut fields = FieldSection::of("GET", "/flood/a");
@@ -115,7 +115,7 @@ fn heads_of_many_fields() -> Row {
             fields = fields.kept([first, second].concat(), "");
         }
     }
-    // HPACK's table has them from then on: a byte each.
+    // HPACK's dynamic table has them from then on: a byte each.
     let again = (62..126).fold(FieldSection::of("GET", "/flood/a"), |fields, index| {
         fields.indexed(index, 1)
     });
@@ -132,7 +132,7 @@ fn heads_of_many_fields() -> Row {
     }
 }
 
-/// A head of which the end never comes.
+/// Heads that never end.
 fn heads_in_part() -> Row {
     let fields = FieldSection::of("GET", "/flood/a").field("x", vec![b'a'; 15_000]);
     let open = H2Frame::new(H2Frame::HEADERS, 0, 1, fields.bytes());
@@ -179,7 +179,7 @@ fn responses_unread() -> Row {
     }
 }
 
-/// The same of servers of HTTP/2, with trailers.
+/// The same with servers of HTTP/2, and trailers.
 fn responses_of_http2_unread() -> Row {
     let origin = h2_origin(|stream| {
         let mut frames = response(stream, "200", 4000);
@@ -213,7 +213,7 @@ fn interim_responses_unread() -> Row {
     }
 }
 
-/// The same of servers of HTTP/2.
+/// The same with servers of HTTP/2.
 fn interim_responses_of_http2_unread() -> Row {
     let origin = h2_origin(|stream| {
         let mut frames: Vec<_> = (0..16)
@@ -255,7 +255,7 @@ fn small_frames_beside_resets() -> Row {
     }
 }
 
-/// The rows but for heads that wait, and streams that are over.
+/// The rows, but for heads that wait, and streams that have ended.
 pub const ROWS: [fn() -> Row; 8] = [
     heads_of_many_fields,
     heads_in_part,
@@ -320,7 +320,7 @@ fn the_other_rows_with_other_budgets() {
     }
 }
 
-/// Connections that had many streams at once, and have none.
+/// Connections that had many streams at once, and have none any more.
 #[track_caller]
 fn were_busy(budget_mib: u64) {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");

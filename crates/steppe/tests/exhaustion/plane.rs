@@ -1,8 +1,8 @@
-//! Callers and workers of the request plane: calls without bodies, storms of RESETs, credit that is not used, responses
-//! and frames that nobody reads, services by the hundred.
+//! Callers and workers of the request plane: calls without bodies, storms of RESETs, unused credit, unread responses
+//! and frames, services by the hundred.
 //!
-//! The plane has the whole budget but what the gateway's neighbour needs. In the case of bodies that never come, the
-//! neighbour is a caller of the plane, with large calls.
+//! The plane has the whole budget but for the gateway's neighbour. In the case of bodies that never come, the neighbour
+//! is a caller of the plane, with large calls.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -23,11 +23,11 @@ use super::flood::{Crowd, Flood, is_served};
 const MIB: u64 = 1 << 20;
 const CONNECTIONS: usize = 24;
 const CALLS: u32 = 8_000;
-/// Bytes that a call of the neighbour sends and takes.
+/// Bytes that a call of the neighbour sends and receives.
 const BODY_BYTES: u32 = 200_000;
 
-/// A worker of this process that listens: `sink` takes all and answers nothing, `echo` sends back, `endless` sends for
-/// ever, `short` answers without reading. It ends when this is dropped.
+/// A listening worker in this process: `sink` receives everything and answers nothing, `echo` sends back, `endless`
+/// sends for ever, `short` answers without reading. It ends when this is dropped.
 struct Serving {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -88,7 +88,7 @@ async fn listen() -> WorkerServer {
     worker.build().listen("127.0.0.1:0").await.expect("a port")
 }
 
-/// A node whose plane has `plane_mib` of its budget and dials the worker, and where the plane listens.
+/// A node whose plane has `plane_mib` of its budget and dials the worker, and the address of the plane.
 fn flood(case: &str, (mib, plane_mib): (u64, u64), serving: &Serving) -> (Flood, SocketAddr) {
     let plane = Port::free().keep();
     let toml = format!(
@@ -133,21 +133,21 @@ fn hello() -> Vec<u8> {
     bytes
 }
 
-/// Frames of one connection: for each of so many streams, those of `of`.
+/// Frames of one connection: for each of so many streams, those that `of` returns.
 fn calls(count: u32, of: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
     let streams = (0..count).flat_map(|number| of(2 * number + 1));
     hello().into_iter().chain(streams).collect()
 }
 
-/// Ends of requests.
+/// The end of a request.
 fn end(stream: u32) -> Vec<u8> {
     control(FrameType::END, stream, (0, 0))
 }
 
-/// The budgets of a case, in MiB: the node's, and what of it the plane has.
+/// The budgets of a case, in MiB: the node's, and the plane's part of it.
 const BUDGETS: [(u64, u64); 3] = [(64, 56), (16, 8), (256, 240)];
 
-/// Runs a case by [`CONNECTIONS`] that send the same: at 64 MiB always, at other budgets in the long tier.
+/// Runs a case with [`CONNECTIONS`] that send the same: at 64 MiB always, at other budgets in the long tier.
 #[track_caller]
 fn run(case: &str, test: &str, sent: impl Fn() -> Vec<u8>) {
     let serving = Serving::start();
@@ -158,7 +158,7 @@ fn run(case: &str, test: &str, sent: impl Fn() -> Vec<u8>) {
     };
     for budgets in &BUDGETS[..all] {
         let (flood, plane) = flood(case, *budgets, &serving);
-        // Else one address never comes to what the plane may have.
+        // Otherwise the client share would keep one address below the plane's budget.
         let flood = flood.config(|config| config.set("node.client_share", "off"));
         flood.neighbour(once_dialed(is_served)).run(|_| {
             let mut crowd = Crowd::connect(plane, CONNECTIONS);
@@ -168,7 +168,7 @@ fn run(case: &str, test: &str, sent: impl Fn() -> Vec<u8>) {
     }
 }
 
-/// A neighbour that asks once the worker is dialed: its connection is there when accounts are read first.
+/// A neighbour that starts once the worker is dialed: its connection is there when accounts are first read.
 fn once_dialed(ask: impl Fn(&Steppe) -> bool) -> impl Fn(&Steppe) -> bool {
     let dialed = Once::new();
     move |node| {
@@ -222,7 +222,7 @@ fn calls_that_are_answered_and_not_ended_stay_within_the_budget() {
     });
 }
 
-/// One call of each crowd is left.
+/// RESETs end all calls of a connection but the first.
 #[test]
 fn storms_of_resets_stay_within_the_budget() {
     run("storms of RESETs", "storms_of_resets", || {
@@ -304,7 +304,7 @@ fn services_by_the_hundred_stay_within_the_budget() {
     });
 }
 
-/// A caller on the neighbour's address, with one large call a connection; whether it was answered.
+/// Makes one large call from the neighbour's address, on a new connection; returns true if it was answered.
 fn is_echoed(plane: SocketAddr) -> bool {
     let mut peer = Peer::connect_from(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), plane);
     peer.patience(Duration::from_secs(30));
@@ -321,7 +321,7 @@ fn is_echoed(plane: SocketAddr) -> bool {
     converse(peer.stream().try_clone().expect("a socket")).is_ok()
 }
 
-/// Sends the body once it is granted, and reads until the response has ended well.
+/// Sends the body once it is granted, and reads until the response has ended without an error.
 fn converse(mut socket: TcpStream) -> std::io::Result<()> {
     socket.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut sent = 0u32;
@@ -356,7 +356,7 @@ fn converse(mut socket: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// By its share, an address leaves room to callers on others.
+/// The client share of one address leaves room to callers on other addresses.
 #[test]
 fn calls_without_data_leave_room_to_other_callers() {
     let serving = Serving::start();
@@ -369,7 +369,8 @@ fn calls_without_data_leave_room_to_other_callers() {
     });
 }
 
-/// 300 of one caller, as in the middle of uploads: others wait once for as long as a call may, and are served then.
+/// 300 calls of one caller, as in the middle of uploads: others wait once for the maximum time of a call, and are
+/// served then.
 #[test]
 fn bodies_that_never_come_leave_room_to_others() {
     let serving = Serving::start();

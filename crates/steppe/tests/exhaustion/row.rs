@@ -1,4 +1,4 @@
-//! Rows of tables: connections that all send the same, in front of a server that does its part.
+//! Rows of tables: connections that all send the same, in front of a cooperating server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use steppe_testkit::{Authority, Leaf, Peer, Port, RawOrigin, Steppe, TlsClient};
 
 use crate::flood::{Crowd, Flood, SilentOrigin};
 
-/// One row.
+/// A row of a table.
 pub struct Row {
     pub name: String,
     pub origin: Origin,
-    /// Of the upstream.
+    /// The protocol of the upstream.
     pub protocol: &'static str,
     pub connections: usize,
-    /// By each of them.
+    /// The bytes that each connection sends.
     pub sent: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ pub enum Origin {
     Scripted(RawOrigin),
 }
 
-/// The transport of its connections.
+/// The transport of the connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     Tcp,
@@ -32,16 +32,16 @@ pub enum Over {
     Tls,
 }
 
-/// Without progress for so long, the node takes nothing more.
+/// Time without progress after which the node counts as stalled.
 const STALL: Duration = Duration::from_secs(2);
 
 impl Origin {
-    /// One that accepts connections and neither reads nor answers.
+    /// A server that accepts connections and neither reads nor answers.
     pub fn silent() -> Self {
         Self::Silent(SilentOrigin::start())
     }
 
-    /// Where it listens.
+    /// The address of the server.
     pub fn address(&self) -> SocketAddr {
         match self {
             Self::Silent(origin) => origin.address(),
@@ -51,7 +51,7 @@ impl Origin {
 }
 
 impl Row {
-    /// Runs it against a node with so many MiB of budget.
+    /// Runs the row against a node with this budget in MiB.
     #[track_caller]
     pub fn run(self, over: Over, budget_mib: u64) {
         let name = format!("{}, {over:?}, {budget_mib} MiB", self.name);
@@ -92,7 +92,7 @@ fn with_tls_at(flood: Flood, address: SocketAddr) -> Flood {
         })
 }
 
-/// All at once: a thread for each connection, which gives up when nothing more is taken.
+/// Sends on all connections at once: a thread for each, which gives up when the node takes no more.
 fn send_over_tls(address: SocketAddr, count: usize, bytes: &[u8]) -> Vec<Peer> {
     let client = TlsClient::new().alpn(&["h2"]);
     let connect = |_| client.try_connect(address, "a").ok();

@@ -24,7 +24,7 @@ fn debt_is_paid(case: &str, head_bytes: usize) {
     let origin = SilentOrigin::start();
     Flood::new(case, 64)
         .promising(PROMISE.0, PROMISE.1)
-        // The first line would hold the flood, too.
+        // The first line of defense would hold the flood, too.
         .config(|config| {
             let config = config.set("node.client_share", "off");
             config.set("log.level", "info")
@@ -38,9 +38,9 @@ fn debt_is_paid(case: &str, head_bytes: usize) {
         });
 }
 
-/// Debt and closed connections stand in `/memory`, in the metrics and in the log.
+/// Checks that debt and closed connections are shown by `/memory`, the metrics and the log.
 fn assert_is_told(node: &Steppe) {
-    // It works through what it was sent.
+    // The node still works through the received bytes.
     eventually("a debt began, and is paid", || {
         let uncharged = node.admin_json("/memory")["uncharged"].take();
         uncharged["debts"].as_u64() > Some(0) && uncharged["debt_bytes"] == 0
@@ -50,7 +50,7 @@ fn assert_is_told(node: &Steppe) {
     assert!(shed > Some(0), "{memory}");
     let metrics = node.metrics();
     assert!(metrics.sum("steppe_budget_shed_connections_total", &[]) > 0.0);
-    // Counted when the last task of a connection has ended.
+    // Counted only when the last task of a connection has ended.
     eventually("closed connections are counted", || {
         let reason = [("reason", "over_budget")];
         node.metrics().sum("steppe_http_closed_total", &reason) > 0.0

@@ -1,4 +1,4 @@
-//! One address that wants all of the memory, beside a neighbour on another one.
+//! One address that attempts to use all of the memory, beside a neighbour on another one.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -10,7 +10,7 @@ use steppe_testkit::{
 use crate::flood::{Crowd, Flood, SilentOrigin};
 use crate::http2::{connection, streams};
 
-/// Small, so that a few hundred bodies are fifty times what there is room for.
+/// A budget so small that a few hundred bodies are fifty times its size.
 const BUDGET_MIB: u64 = 16;
 const BODY_BYTES: usize = 1 << 20;
 const CONNECTIONS: usize = 300;
@@ -32,7 +32,7 @@ fn uploads(node: &Steppe, bytes: &[u8]) -> Crowd {
     let mut crowd = crowd.leaving_by_reset();
     let sent = crowd.send(bytes);
     println!("{} MiB were taken", sent >> 20);
-    // What a client holds is what `/memory` says of it.
+    // The memory that a client holds is shown by `/memory`.
     let top = &node.admin_json("/memory")["clients"]["top"][0];
     println!("most is held by {top}");
     crowd
@@ -73,7 +73,7 @@ fn streams_of_one_address_leave_room_for_others() {
         });
 }
 
-/// All come from one proxy, which names its clients: one of them wants everything.
+/// All clients come from one proxy, which names them: one of them attempts to use everything.
 #[test]
 fn clients_of_a_trusted_proxy_have_shares_of_their_own() {
     let origin = SilentOrigin::start();
@@ -84,7 +84,7 @@ fn clients_of_a_trusted_proxy_have_shares_of_their_own() {
         .run(|node| uploads(node, &upload("x-forwarded-for: 198.51.100.1\r\n")));
 }
 
-/// A connection to a server of HTTP/2 frees what a client's uploads held: none of it counts for the client then.
+/// A connection to a server of HTTP/2 frees the memory of a client's uploads: none of it counts for the client then.
 #[test]
 fn uploads_that_are_over_hold_nothing() {
     const UPLOADS: usize = 200;
@@ -113,7 +113,7 @@ fn uploads_that_are_over_hold_nothing() {
     );
 }
 
-/// One request by HTTP/2 from another address, by a client of its own.
+/// Sends one request by HTTP/2 from another address, by curl; returns true if it was served.
 fn is_served_by_curl(node: &Steppe) -> bool {
     let mut curl = Command::new("curl");
     curl.args([
@@ -130,7 +130,7 @@ fn is_served_by_curl(node: &Steppe) -> bool {
     output.stdout == b"200"
 }
 
-/// One request from the attack's address, for a client that the proxy names.
+/// Sends one request from the attack's address, for a client that the proxy names; returns true if it was served.
 fn is_served_for(client: &str, node: &Steppe) -> bool {
     let mut peer = Peer::connect_from(Ipv4Addr::LOCALHOST.into(), node.gateway());
     let head = format!(

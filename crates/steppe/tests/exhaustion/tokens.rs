@@ -1,4 +1,4 @@
-//! Tokens that a known key has signed, with claims that take far more memory than their text.
+//! Tokens signed with a known key, with claims that take far more memory than their text.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,12 +9,12 @@ use steppe_testkit::{NodeConfig, Peer, RawOrigin, Steppe, is_left_to_long_tier};
 use crate::flood::{Flood, SilentOrigin};
 
 const SECRET: &str = "a secret that is long enough for HS256";
-/// An idle connection to a server would stay charged for a minute.
+/// A response that closes: an idle connection to a server would stay charged for a minute.
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 const TOKENS: usize = 1100;
-/// The longest token that the node looks at.
+/// Bytes of the longest token that the node verifies.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
-/// Tokens expire so long after the attack began, and are given up then.
+/// Lifetime of tokens from the beginning of the attack; they are dropped then.
 const LIFETIME: Duration = Duration::from_secs(20);
 
 /// The content of claims.
@@ -63,7 +63,7 @@ impl Claims {
     }
 }
 
-/// A node whose route `flood` asks for tokens, and keeps so many of them.
+/// A node whose route `flood` requires tokens, and caches so many of them.
 fn guarded(case: &str, address: std::net::SocketAddr, cache_entries: i32) -> Flood {
     let guard = |config: NodeConfig| {
         config
@@ -84,7 +84,7 @@ fn guarded(case: &str, address: std::net::SocketAddr, cache_entries: i32) -> Flo
         .config(guard)
 }
 
-/// Each token once, one after the other: all of them are good, and as many as may be are kept.
+/// Sends each token once, one after the other: all of them are valid, and as many as allowed are cached.
 fn distinct_tokens(claims: Claims) {
     let origin = RawOrigin::answering(OK);
     let case = format!("1,100 distinct tokens: {claims:?}");
@@ -98,7 +98,7 @@ fn distinct_tokens(claims: Claims) {
     });
 }
 
-/// A token on each of as many connections, whose requests wait for their server.
+/// Sends a token on each of as many connections, whose requests wait for their server.
 fn tokens_in_flight(claims: Claims) {
     let origin = SilentOrigin::start();
     let case = format!("1,100 tokens in flight: {claims:?}");
@@ -150,12 +150,12 @@ fn tokens_in_flight_of_many_roles() {
     }
 }
 
-/// Nothing but their expiry frees tokens that are kept: nobody asks for the account's memory, and no token takes the
-/// place of another.
+/// Cached tokens are freed only by their expiry here: no reservation needs the account's memory, and no token replaces
+/// another.
 #[test]
 fn tokens_that_expired_are_given_up() {
     let origin = RawOrigin::answering(OK);
-    // The account has to be where it was, which the harness waits for.
+    // The account has to return to its former value, which the harness awaits.
     guarded("900 tokens that expire", origin.address(), 100_000).run(|node: &Steppe| {
         let (mut peer, before) = (node.connect(), reserved_bytes(node));
         for at in 0..900 {
@@ -173,7 +173,7 @@ fn tokens_that_expired_are_given_up() {
     });
 }
 
-/// Bytes that tokens and the table of their places have reserved.
+/// Bytes reserved for tokens and for the table of their places.
 fn reserved_bytes(node: &Steppe) -> u64 {
     let report = node.admin_json("/memory");
     let children = |account: &Value| account["children"].as_array().cloned().unwrap_or_default();

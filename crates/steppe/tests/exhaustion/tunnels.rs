@@ -1,5 +1,5 @@
 //! WebSockets, over HTTP/1.1 (RFC 6455) and HTTP/2 (RFC 8441), toward either side: tunnels of which one end sends as
-//! much as is taken, and the other one does not read.
+//! much as possible, and the other one does not read.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,31 +14,31 @@ use crate::flow::{Flow, read_frame};
 use crate::http2::{connection, streams};
 use crate::row::Origin;
 
-/// The sender of a row's tunnels; the other end does not read.
+/// The sending end of a row's tunnels; the other end does not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sender {
     Client,
     Server,
 }
 
-/// The protocol of a side.
+/// The protocol of a side of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Http {
     One,
     Two,
 }
 
-/// Of an upgrade to a WebSocket, by a client.
+/// A client's upgrade to a WebSocket.
 const UPGRADE: &str = "GET /flood/a HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\n\
      upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// Bytes that a sender over HTTP/1.1 has in all: more than both kernels hold.
+/// Bytes of a sender over HTTP/1.1 in all: more than both kernels hold.
 const SENT_BYTES: usize = 8 << 20;
-/// Without a frame for so long, the node opens no window.
+/// Time without a frame after which the node opens no window any more.
 const STALL: Duration = Duration::from_secs(2);
-/// Between signs of life of a server that does not read.
+/// Interval of the bytes that a server sends to detect the end of a connection.
 const SIGN: Duration = Duration::from_secs(2);
-/// Longer than a case takes.
+/// A timeout longer than a case takes.
 const PATIENT: Duration = Duration::from_secs(3600);
 
 const CLIENTS_OF_HTTP1: usize = 1000;
@@ -65,7 +65,7 @@ fn h1_origin(sender: Sender) -> Origin {
     }))
 }
 
-/// Reads nothing until the connection has ended: what is sent fails then.
+/// Waits without reading until the connection has ended: sending fails then.
 fn stay(peer: &mut OriginPeer) {
     while peer.try_send(b"a").is_ok() {
         std::thread::sleep(SIGN);
@@ -101,7 +101,7 @@ fn serve(mut socket: &TcpStream, sender: Sender) -> io::Result<()> {
     }
 }
 
-/// The bytes of a client of HTTP/2 that asks for tunnels.
+/// The bytes of a client of HTTP/2 that requests tunnels.
 fn extended_connects() -> Vec<u8> {
     let fields = FieldSection::of("CONNECT", "/flood/a")
         .field(":protocol", "websocket")
@@ -109,7 +109,7 @@ fn extended_connects() -> Vec<u8> {
     connection(streams(TUNNELS_OF_EACH).map(|stream| H2Frame::opening(stream, &fields)))
 }
 
-/// Clients of HTTP/2 that send as much as their windows allow, and keep what comes for them unread in the end.
+/// Clients of HTTP/2 that send as much as their windows allow, and leave the last received bytes unread.
 fn send_by_windows(gateway: SocketAddr) -> Vec<TcpStream> {
     let begin = |_| {
         let mut socket = TcpStream::connect(gateway).expect("it listens");

@@ -1,4 +1,4 @@
-//! A node under load in front of servers of which one will fail.
+//! A node under load in front of servers, one of which will fail.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use steppe_testkit::{
 /// Connections of the load.
 const CONNECTIONS: u32 = 32;
 
-/// Requests that each server has had before it fails: a fifth of them all, which is the retry budget,
-/// then allows a retry on each connection.
+/// Requests to each server before it fails: a fifth of all of them, which is the retry budget, then
+/// allows a retry on each connection.
 const SHARE: u64 = 100;
 
 /// Requests a second. In the long tier they are more than the node can serve, so that each connection
@@ -22,7 +22,7 @@ fn rate() -> f64 {
 }
 
 /// Keys that [`Bench::start`] gives the upstream besides its servers: short times, so that a server
-/// is left out and back within seconds.
+/// is ejected and back within seconds.
 pub fn settings(upstream: Section) -> Section {
     upstream
         .set("timeouts.connect", "1s")
@@ -80,7 +80,7 @@ impl Bench {
         }
     }
 
-    /// Waits until each server has its share.
+    /// Waits until each server has had its share of requests.
     #[track_caller]
     pub fn wait_until_busy(&self) {
         self.wait_until("each server has its share", |servers| {
@@ -89,18 +89,18 @@ impl Bench {
         });
     }
 
-    /// What `/upstreams` says of the servers.
+    /// The servers in `/upstreams`.
     pub fn servers(&self) -> Vec<Value> {
         servers(&self.node)
     }
 
-    /// Waits until `/upstreams` shows what `holds` looks for.
+    /// Waits until `holds` is true for the servers in `/upstreams`.
     #[track_caller]
     pub fn wait_until(&self, what: &str, holds: impl Fn(&[Value]) -> bool) {
         observe_until(what, || self.servers(), |servers| holds(servers));
     }
 
-    /// Waits until server `at` is left out, for a reason with `word` in it.
+    /// Waits until server `at` is ejected, for a reason with `word` in it.
     #[track_caller]
     pub fn wait_until_ejected(&self, at: usize, word: &str) {
         self.wait_until(&format!("ejected: {word}"), |servers| {
@@ -109,7 +109,7 @@ impl Bench {
         });
     }
 
-    /// Waits until server `at` has its share again.
+    /// Waits until server `at` has its share of requests again.
     #[track_caller]
     pub fn wait_until_back(&self, at: usize) {
         let number = |server: &Value, key: &str| server[key].as_u64().expect("a number");
@@ -142,7 +142,7 @@ impl Bench {
     }
 }
 
-/// What `/upstreams` says of the servers, of all upstreams.
+/// The servers of all upstreams in `/upstreams`.
 pub fn servers(node: &Steppe) -> Vec<Value> {
     let report = node.admin_json("/upstreams");
     let upstreams = report["upstreams"].as_array().expect("a list");
@@ -153,20 +153,20 @@ pub fn servers(node: &Steppe) -> Vec<Value> {
     servers.flatten().collect()
 }
 
-/// Requests that were sent again, or (`"denied"`) not.
+/// Requests that were retried, or (`"denied"`) were not.
 pub fn retries(node: &Steppe, outcome: &str) -> f64 {
     let labels = [("outcome", outcome)];
     let metrics = node.metrics();
     metrics.sum("steppe_http_upstream_retries_total", &labels)
 }
 
-/// In each window of ten seconds a fifth of the requests may be sent again, or 30 where that is
-/// more. What that allows in all depends on how requests and retries fall into windows; it is
-/// never more than both together.
+/// Checks the retry budget. In each window of ten seconds a fifth of the requests may be retried,
+/// or 30 if that is more. The total depends on how requests and retries fall into windows; it is
+/// never more than the sum of both.
 #[track_caller]
 pub fn assert_within_retry_budget(node: &Steppe, elapsed: Duration) {
     let requests = node.metrics().sum("steppe_http_requests_total", &[]);
-    // What is under way is not counted yet.
+    // Requests under way are not counted yet.
     let requests = requests + f64::from(CONNECTIONS);
     let windows = (elapsed.as_secs_f64() / 10.0).ceil() + 1.0;
     let tried = retries(node, "tried");

@@ -1,8 +1,8 @@
-//! Servers that fail under load: idempotent requests see no error where another server lives.
+//! Servers that fail under load: idempotent requests see no error as long as another server lives.
 //!
-//! Each test loads a node with wrk, makes one of several servers fail, watches `/upstreams`, mends
-//! the server and watches it return. The load ends when the test says so, hence nothing here
-//! depends on how fast a machine is.
+//! Each test loads a node with wrk, makes one of several servers fail, watches `/upstreams`,
+//! repairs the server and watches it return. The load ends when the test ends it, so nothing here
+//! depends on the speed of the machine.
 
 mod bench;
 mod names;

@@ -17,15 +17,15 @@ fn name_server(test: &str, hosts: &[(&str, Ipv4Addr)]) -> Option<NameServer> {
     started.map_err(|reason| skip(test, &reason)).ok()
 }
 
-/// A node that looks the servers' names up. It waits long for a first byte: no server here is to fail
-/// by being slow, which on a busy machine each of them is at times.
+/// Loads a node that looks the servers' names up. Its timeout for a first byte is long: no server
+/// must fail by being slow, which on a busy machine each of them is at times.
 fn load(names: &NameServer, servers: &[String]) -> Bench {
     Bench::load(Steppe::builder().asking(names), servers, |u| {
         settings(u).set("timeouts.first_byte", "10s")
     })
 }
 
-/// Waits until the servers are at these addresses, each healthy and asked so often at least.
+/// Waits until the servers are at these addresses, each healthy and with so many requests at least.
 #[track_caller]
 fn wait_until_at(bench: &Bench, port: &Port, addresses: &[Ipv4Addr]) {
     let is_at = |(server, ip): (&Value, &Ipv4Addr)| {
@@ -83,15 +83,15 @@ fn addresses_stay_while_lookups_fail() {
     let _other = Nginx::start_at((OTHER, port.number()).into(), PAGE);
     let bench = load(&names, &[format!("{NAME}:{}", port.number())]);
     wait_until_at(&bench, &port, &[ONE]);
-    // Nobody answers.
+    // No name server answers.
     names.kill();
     wait_until_said(&bench, "name lookup failed", 1);
     let before = requests(&bench);
     eventually("it is still asked", || requests(&bench) > before);
-    // Somebody answers that there is no such name.
+    // The name server answers that there is no such name.
     names.set(&[]);
     names.restart();
-    // Another reason; a failure that lasts is not told each time.
+    // The reason changes; a failure that lasts is not logged each time.
     wait_until_said(&bench, "NXDOMAIN", 1);
     wait_until_at(&bench, &port, &[ONE]);
     names.set(&[(NAME, OTHER)]);

@@ -1,4 +1,4 @@
-//! A server at the end of a line that is slow, or loses packets.
+//! A server behind a line that is slow, or loses packets.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn a_server_becomes_slow() {
     let Some(mut servers) = Far::start("a_server_becomes_slow") else {
         return;
     };
-    // Less than the line will take, and more than a server does that is well.
+    // Less than the slow line takes, and more than a healthy server does.
     let bench = Bench::load(Steppe::builder(), &servers.servers(), |u| {
         settings(u)
             .set("timeouts.connect", "10s")

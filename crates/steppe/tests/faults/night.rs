@@ -1,10 +1,10 @@
 //! A night in minutes: a steady rate over all protocols, and one fault after the other.
 //!
-//! It takes long: with `STEPPE_LONG=1` it is one fault a minute for 30 minutes, or for `STEPPE_NIGHT_MINUTES`, at half
-//! of peak rate. With `STEPPE_NIGHT_MINUTES=0` each fault of the list happens once, for a second, at a rate that leaves
-//! most of the machine to others. Each second is a line of `night.csv` in the target's `tmp` folder.
+//! The test takes long: with `STEPPE_LONG=1` it is one fault a minute for 30 minutes, or for `STEPPE_NIGHT_MINUTES`, at
+//! half of peak rate. With `STEPPE_NIGHT_MINUTES=0` each fault of the list happens once, for a second, at a rate that
+//! leaves most of the machine to others. Each second is a line of `night.csv` in the target's `tmp` folder.
 //!
-//! No request may fail, since each is a GET and one server of each protocol at most is ill at a time. No connection
+//! No request may fail, since each is a GET and at most one server of each protocol is faulty at a time. No connection
 //! that its peer has ended is kept. Memory does not grow.
 
 mod diary;
@@ -24,16 +24,16 @@ const CONNECTIONS: u32 = 64;
 /// Faults, and their times.
 struct Plan {
     faults: Vec<Fault>,
-    /// How long the gentle ones last; the others half of it.
+    /// Duration of the gentle faults; the others last half of it.
     lasts: Duration,
-    /// From one to the next.
+    /// Interval of faults.
     every: Duration,
     /// Requests a second; `None`: half of what the node can serve.
     rate: Option<f64>,
 }
 
 impl Plan {
-    /// None in the short tier.
+    /// The plan of the environment; `None` in the short tier.
     fn from_environment() -> Option<Self> {
         let minutes = std::env::var("STEPPE_NIGHT_MINUTES").ok();
         let minutes = minutes.map(|text| text.parse().expect("minutes are a whole number"));

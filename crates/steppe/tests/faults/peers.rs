@@ -1,4 +1,4 @@
-//! Servers that break the protocol, among real ones: what no honest server can be made to do.
+//! Servers that break the protocol, among real ones: faults that no correct server can be made to show.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -8,26 +8,26 @@ use steppe_testkit::{H2Frame, H2Server, OriginPeer, RawOrigin, Steppe, Wrk, even
 
 use crate::bench::{Bench, good, retries, settings};
 
-/// What a [`moody`] server does with a request.
+/// The behavior of a [`Moody`] server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mood {
     Well,
     /// Resets the connection.
     Reset,
-    /// Answers what is no HTTP.
+    /// Answers with bytes that are no HTTP.
     Garbage,
     /// Ends the connection in an orderly way, without a byte.
     Leave,
-    /// Ends it in the middle of the content, when the client has its first bytes.
+    /// Ends the connection in the middle of the content, when the client has its first bytes.
     Cut,
     /// Refuses each stream of HTTP/2.
     Refuse,
-    /// Says by GOAWAY that it has processed none of those that are open, and ends the connection.
+    /// Announces by GOAWAY that it has processed none of the open streams, and ends the connection.
     GoAway,
 }
 
-/// A server that changes its mood when it is told to.
+/// A server that changes its mood on demand.
 pub struct Moody {
     pub origin: RawOrigin,
     mood: Arc<AtomicU8>,
@@ -37,12 +37,12 @@ impl Moody {
     pub fn start() -> Self {
         let mood = Arc::new(AtomicU8::new(Mood::Well as u8));
         let read = Arc::clone(&mood);
-        // Among servers of nginx, which are asked over TCP.
+        // The other servers are nginx over TCP without TLS.
         let origin = RawOrigin::start_plain(move |peer| serve(peer, &read));
         Self { origin, mood }
     }
 
-    /// One that speaks HTTP/2.
+    /// Starts a server of HTTP/2.
     pub fn start_h2c() -> Self {
         let mood = Arc::new(AtomicU8::new(Mood::Well as u8));
         let read = Arc::clone(&mood);
@@ -72,8 +72,8 @@ fn serve(peer: &mut OriginPeer, mood: &AtomicU8) {
             return;
         }
         if is(Mood::Cut) {
-            // Until the client has it: what nobody saw could be taken back. Only the client knows, and each of the
-            // load's connections may be it.
+            // Waits until the client has the bytes: unread bytes could be taken back by a reset. Only the client knows,
+            // and any of the load's connections may be it.
             std::thread::sleep(Duration::from_secs(1));
             return;
         }
@@ -112,7 +112,7 @@ fn serve_streams(peer: &mut OriginPeer, mood: &AtomicU8) {
     }
 }
 
-/// One of three servers is in a bad mood for a while.
+/// Puts one of three servers into a bad mood for a while; no client may see an error.
 fn survives(mood: Mood, reason: &str) {
     let _alone = heavy();
     let (nginx, moody) = ([good(), good()], Moody::start());
@@ -141,7 +141,7 @@ fn a_server_leaves_without_a_word() {
     survives(Mood::Leave, "ended early");
 }
 
-/// Here clients do see errors: the first bytes were theirs when the server left.
+/// Clients do see errors here: they had the first bytes when the server left.
 #[test]
 fn a_server_leaves_within_the_content() {
     let _alone = heavy();
@@ -161,7 +161,7 @@ fn a_server_leaves_within_the_content() {
     assert!(errors.iter().all(is_cut), "{errors:#?}");
     assert!(errors.len() >= 3, "{errors:#?}");
     assert_eq!(retries(&node, "tried"), 0.0, "it is never sent again");
-    // Each is counted as what it was, and the server blamed for it.
+    // Each error is counted by its kind, and against the server.
     assert_eq!(failures, errors.len());
     assert_eq!(closed(&node, "upstream_reset"), errors.len() as f64);
     let again = Wrk::new(&node.url("/"), 32, 1).run();

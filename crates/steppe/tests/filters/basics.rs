@@ -1,4 +1,4 @@
-//! What filters do to exchanges, as clients and servers see it on the wire.
+//! Effects of filters on exchanges, as seen by clients and servers on the wire.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,20 @@ use steppe_testkit::{
     Document, Message, NodeConfig, RawOrigin, Steppe, SteppeBuilder, observe_until,
 };
 
-/// "open sesame", by bcrypt.
+/// A file of users: "open sesame", by bcrypt.
 const USERS: &str = "ann:$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.\n";
-/// "secret".
+/// A file of API keys: "secret".
 const API_KEYS: &str = "ci 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// A node whose one route has the filter `f` of these keys, and its origin.
+/// A node whose one route has the filter `f` with these keys, and its origin.
 fn filtered(response: &str, keys: &str) -> (RawOrigin, Steppe) {
     let origin = RawOrigin::answering(response);
     let node = started(&origin, filtering(keys));
     (origin, node)
 }
 
-/// A configuration whose one route has the filter `f` of these keys.
+/// A configuration whose one route has the filter `f` with these keys.
 fn filtering(keys: &str) -> NodeConfig {
     NodeConfig::plain()
         .route("all", |r| r.filters(["f"]))
@@ -151,7 +151,7 @@ fn a_preflight_finds_a_route_that_asks_for_more_than_it_has() {
     });
     let node = started(&origin, config);
     assert_eq!(ask(&node, "OPTIONS /x", PREFLIGHT).status(), 204);
-    // Of a method that the route does not take, and what is no preflight.
+    // A method that the route does not take, and a request that is no preflight.
     assert_eq!(
         ask(&node, "OPTIONS /x", &PREFLIGHT.replace("PUT", "GET")).status(),
         404
@@ -201,7 +201,7 @@ fn a_limit_is_the_nodes_and_outlives_a_reload() {
     let limit = "kind = \"rate-limit\"\nrate = 1\nper = \"1h\"\nburst = 10\nkey = \"route\"";
     let node = started(&origin, filtering(limit).workers(2));
     let passed = |count: usize| {
-        // Each its own connection: the kernel deals them to the workers.
+        // Each request has its own connection: the kernel distributes them to the workers.
         let answers = (0..count).map(|_| ask(&node, "GET /", "").status());
         answers.filter(|status| *status == 200).count()
     };
@@ -219,9 +219,9 @@ fn values_of_a_field_are_counted_apart() {
     let ask = |key: &str| ask(&node, "GET /", key).status();
     assert_eq!((ask("X-Key: a\r\n"), ask("x-key: a\r\n")), (200, 429));
     assert_eq!((ask("X-Key: b\r\n"), ask("X-Key: b\r\n")), (200, 429));
-    // Those without it are one.
+    // Requests without the field share one key.
     assert_eq!((ask(""), ask("")), (200, 429));
-    // A server may read the second of two.
+    // A server may read the second of two fields.
     assert_eq!(ask("X-Key: c\r\nX-Key: a\r\n"), 400);
 }
 
@@ -448,7 +448,7 @@ fn the_pages_configurations_run() {
     assert_eq!(seen, expected);
 }
 
-/// Whatever it looks like: that a response is the gateway's own is known, not guessed.
+/// The gateway's own responses are known to be so, not recognized by their form.
 #[test]
 fn what_a_server_says_of_cors_is_replaced_in_a_response_like_a_preflights() {
     let response = "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\

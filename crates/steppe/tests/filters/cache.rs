@@ -1,6 +1,6 @@
 //! The `cache` filter on the wire, over HTTP/1.1 and HTTP/2 alike.
 //!
-//! What is stale here came so: origins say an `Age`, so that no test waits for a clock.
+//! Stale responses arrive stale: origins send an `Age`, so that no test waits for a clock.
 
 mod collapsing;
 mod freshness;
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steppe_testkit::{Curl, CurlOutput, Message, NodeConfig, RawOrigin, Steppe};
 
-/// Of "open sesame", by bcrypt.
+/// The hash of "open sesame", by bcrypt.
 const HASH: &str = "$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.";
 
-/// What clients speak.
+/// The protocol of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     H1,
@@ -41,8 +41,8 @@ fn config() -> NodeConfig {
         .add_filter("store", |f| f.set("kind", "cache").set("bytes", "16MiB"))
 }
 
-/// Runs `test` with a site for each protocol: `keys` are of the filter, and `answer` is what its origin
-/// says to a request, of which so many came before.
+/// Runs `test` with a site for each protocol: `keys` belong to the filter, and `answer` returns its
+/// origin's response to a request, given the number of requests before it.
 fn with_each(
     keys: &str,
     answer: impl Fn(&Message, usize) -> String + Send + Sync + Clone + 'static,
@@ -84,7 +84,7 @@ impl Site {
         }
     }
 
-    /// Loads the configuration with this change.
+    /// Reloads the configuration with this change.
     #[track_caller]
     fn reload(&self, change: impl FnOnce(NodeConfig) -> NodeConfig) {
         self.node.set_config(change(self.config.clone()));
@@ -104,7 +104,7 @@ impl Site {
         self.get_with(path, [])
     }
 
-    /// With these fields, each as curl has them.
+    /// Sends a GET with these fields, each in the syntax of curl.
     #[track_caller]
     fn get_with<const N: usize>(&self, path: &str, fields: [&str; N]) -> CurlOutput {
         let curl = fields
@@ -115,7 +115,7 @@ impl Site {
         got
     }
 
-    /// Requests that came to the origin for `target`.
+    /// Number of requests for `target` that reached the origin.
     fn asked(&self, target: &str) -> usize {
         self.origin
             .received()
@@ -143,7 +143,7 @@ fn ok(fields: &str, content: &str) -> String {
 
 const FRESH: &str = "cache-control: max-age=3600\r\n";
 
-/// Where the cache says that a response is from.
+/// The `Cache-Status` of a response.
 fn status_of(got: &CurlOutput) -> &str {
     got.head.field("cache-status").unwrap_or_default()
 }
@@ -157,7 +157,7 @@ fn text(got: &CurlOutput) -> String {
     String::from_utf8_lossy(&got.body).into_owned()
 }
 
-/// Counts, shared with an origin's script.
+/// A shared counter, twice: for the test and for an origin's script.
 fn counter() -> (Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     (Arc::clone(&count), count)

@@ -1,5 +1,5 @@
-//! Filters that rewrite content, as clients and servers see them on the wire: by curl over HTTP/1.1 and HTTP/2,
-//! whose decoders are those of others.
+//! Filters that rewrite content, as seen by clients and servers on the wire: by curl over HTTP/1.1 and HTTP/2, with
+//! independent decoders.
 
 mod compress;
 mod error_pages;
@@ -11,10 +11,10 @@ mod unused;
 
 use steppe_testkit::{Curl, CurlOutput, NodeConfig, RawOrigin, Steppe};
 
-/// How a client speaks.
+/// The option of curl for each version of HTTP.
 const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
 
-/// A node whose one route has the filter `f` of these keys, in front of `origin`.
+/// A node whose one route has the filter `f` with these keys, in front of `origin`.
 #[track_caller]
 fn filtered(origin: &RawOrigin, keys: &str) -> Steppe {
     Steppe::builder()
@@ -22,7 +22,7 @@ fn filtered(origin: &RawOrigin, keys: &str) -> Steppe {
         .start(filtering(keys))
 }
 
-/// A configuration whose one route has the filter `f` of these keys.
+/// A configuration whose one route has the filter `f` with these keys.
 #[track_caller]
 fn filtering(keys: &str) -> NodeConfig {
     NodeConfig::plain()
@@ -31,7 +31,7 @@ fn filtering(keys: &str) -> NodeConfig {
         .add_filter("f", |f| f.with_toml(keys))
 }
 
-/// What `steppe check` says of a filter with these keys, which are wrong.
+/// The output of `steppe check` for a filter with these invalid keys.
 #[track_caller]
 fn refused(keys: &str) -> String {
     let config = NodeConfig::plain().add_filter("f", |f| f.with_toml(keys));
@@ -41,7 +41,7 @@ fn refused(keys: &str) -> String {
     said
 }
 
-/// What curl gets of `path`, with these arguments.
+/// The response that curl gets for `path`, with these arguments.
 #[track_caller]
 fn get(node: &Steppe, path: &str, args: &[&str]) -> CurlOutput {
     let curl = Curl::new(&node.url(path));
@@ -59,7 +59,7 @@ fn response(fields: &str, content: &[u8]) -> Vec<u8> {
     [head.as_bytes(), content].concat()
 }
 
-/// Records of a kind that APIs answer with; the same for the same seed.
+/// Records like those of APIs, in JSON; the same for the same seed.
 fn records(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed << 1 | 1;
     let mut next = move || {
@@ -89,7 +89,7 @@ fn records(bytes: usize, seed: u64) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Nothing that a coding could shorten.
+/// Random bytes, which no coding can shorten.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 88_172_645_463_325_252_u64;
     let next = || {

@@ -13,7 +13,7 @@ struct Site {
     node: Steppe,
 }
 
-/// A configuration whose one route is this folder.
+/// A configuration whose one route serves this folder.
 fn serving(root: &Path) -> NodeConfig {
     NodeConfig::bare().add_route("all", |r| r.path("/{rest*}").set("files.root", root))
 }
@@ -23,7 +23,7 @@ impl Site {
         Self::with(|route| route)
     }
 
-    /// With this change to the route.
+    /// A site with this change to the route.
     fn with(change: impl FnOnce(Section) -> Section) -> Self {
         let folder = Scratch::new("site");
         let config = serving(folder.path()).route("all", change);
@@ -31,7 +31,7 @@ impl Site {
         Self { folder, node }
     }
 
-    /// Writes a file that was changed long ago.
+    /// Writes a file with an old modification time.
     fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.folder.join(name);
         let parent = path.parent().expect("it is below the folder");
@@ -72,14 +72,14 @@ impl Site {
     }
 }
 
-/// 1994-11-06 08:49:37.
+/// 1994-11-06 08:49:37, as a time.
 fn long_ago() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777)
 }
 
 const LONG_AGO: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-/// Pages with routes of their own ask for paths that no file has.
+/// Paths without a file, as of pages with client-side routes.
 #[test]
 fn a_fallback_is_served_for_pages_that_no_file_has() {
     let site = Site::with(|route| route.set("files.fallback", "/app.html"));
@@ -173,7 +173,7 @@ fn the_rest_of_the_path_lies_below_the_folder() {
     assert_eq!(site.get("/a.txt").status(), 404);
 }
 
-/// Of a response without a file, nothing says how long it holds.
+/// A response without a file has no lifetime.
 #[test]
 fn a_lifetime_is_that_of_the_first_pattern_that_matches_the_file() {
     let site = Site::with(|route| {
@@ -246,7 +246,7 @@ fn a_lifetime_may_be_that_of_all_files() {
     assert_eq!(site.get("/a/c.bin").field("cache-control"), None);
 }
 
-/// A browser would run nothing of it, and what a client can't request is not shown.
+/// The listing has no scripts, and leaves out names that a client can't request.
 #[test]
 fn a_folder_without_an_index_is_listed() {
     let site = Site::with(|r| r.path("/pub/{rest*}").set("files.listing", true));
@@ -301,7 +301,7 @@ fn a_folder_without_an_index_is_listed() {
         page.contains("<time datetime=\"1994-11-06T08:49:37Z\">"),
         "{page}"
     );
-    // Every link leads somewhere.
+    // Every link leads to a response.
     for link in &links[1..] {
         let path = format!("/pub/files/{}", link.trim_start_matches("./"));
         assert_eq!(site.get(&path).status(), 200, "{path}");
@@ -369,7 +369,7 @@ fn links_are_followed_within_the_folder_only() {
     }
 }
 
-/// RFC 8615 has the one hidden name that is for everybody.
+/// RFC 8615 defines the one hidden name that is public.
 #[test]
 fn links_lead_to_no_hidden_name() {
     let site = Site::with(|r| r.set("files.precompressed", ["gzip"]));
@@ -498,7 +498,7 @@ fn a_folder_is_its_index() {
     assert_eq!(answer.status(), 301);
     assert_eq!(answer.field("location"), Some("/docs/?a=b%20c"));
     site.is_missing("/empty/");
-    // Not a folder.
+    // A file is not a folder.
     site.is_missing("/docs/index.html/");
 }
 
@@ -546,7 +546,7 @@ fn filters_see_files() {
         let answer = node.exchange(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(answer.field("x-mark"), Some("1"), "{path}");
     }
-    // Requests are counted after their response is out.
+    // Requests are counted only after their response was sent.
     let counts = || {
         let metrics = node.metrics();
         ["2xx", "4xx"].map(|status| {
@@ -574,11 +574,11 @@ fn curl_resumes_and_asks_for_what_changed() {
     assert_eq!(part.head.field("content-range"), Some(range));
     let last = Curl::new(&url).args(["-r", "-5"]).run();
     assert_eq!(&*last.body, &content[299_995..]);
-    // Its first half is there already.
+    // The client has the first half already.
     let resumed = Curl::new(&url).args(["-C", "150000"]).run();
     assert_eq!((resumed.exit, resumed.head.status()), (0, 206));
     assert_eq!(&*resumed.body, &content[150_000..]);
-    // `-z` sends the time of the file that it has.
+    // `-z` sends the modification time of the local file.
     let known = path.to_string_lossy().into_owned();
     let unchanged = Curl::new(&url).args(["-z", &known]).run();
     assert_eq!((unchanged.head.status(), unchanged.body.len()), (304, 0));
@@ -623,7 +623,7 @@ fn a_young_file_has_a_weak_tag_and_is_not_put_together() {
             .status()
     };
     assert_eq!(if_range(&settled), 206);
-    // As if it had just been changed, for as long as the test may take: in 2100.
+    // In 2100, so that the file looks as if just changed for the whole test.
     let file = fs::File::options()
         .write(true)
         .open(&path)
@@ -642,7 +642,7 @@ fn a_young_file_has_a_weak_tag_and_is_not_put_together() {
     assert_eq!(strictly.status(), 412);
 }
 
-/// What nginx and Steppe say of the same folder.
+/// Compares the responses of nginx and Steppe for the same folder.
 #[test]
 fn answers_are_those_of_nginx() {
     let nginx = Nginx::start(
@@ -722,7 +722,7 @@ fn answers_are_those_of_nginx() {
     assert!(asked > 35, "{asked}");
 }
 
-/// What must be the same: the words of an error are everybody's own.
+/// The parts of a response that must be equal; the text of errors may differ.
 #[derive(Debug, PartialEq)]
 struct Said {
     status: u16,
@@ -757,7 +757,7 @@ fn encoded_forms_are_sent_to_those_who_take_them() {
     site.write("site.css.br", "not really brotli");
     site.write("site.css.zst", "not asked for by the configuration");
     site.write("only/index.html", "plain");
-    // curl decodes what it has asked for.
+    // curl decodes the coding that it requested.
     let curl = Curl::new(&site.node.url("/site.css"));
     let decoded = curl
         .args(["-H", "accept-encoding: gzip", "--compressed"])
@@ -784,20 +784,20 @@ fn encoded_forms_are_sent_to_those_who_take_them() {
     assert_eq!(other.field("vary"), Some("accept-encoding"));
     assert_ne!(other.field("etag"), encoded.field("etag"));
     assert_eq!(ask("/site.css", "zstd").text(), plain);
-    // There is no encoded form of this one.
+    // This file has no encoded form.
     let answer = ask("/only/", "br, gzip");
     assert_eq!(
         (answer.field("content-encoding"), &*answer.text()),
         (None, "plain")
     );
     assert_eq!(ask("/only", "br").status(), 301);
-    // A form is one of a file, not of a folder nor of nothing.
+    // An encoded form belongs to a file, not to a folder or a missing name.
     site.write("only.br", "of nothing");
     assert_eq!(ask("/only", "br").status(), 301);
     site.write("missing.gz", "of nothing");
     assert_eq!(ask("/missing", "gzip").status(), 404);
     assert_eq!(ask("/missing", "br").status(), 404);
-    // Conditions and ranges are about the form that is sent.
+    // Conditions and ranges apply to the form that is sent.
     let tag = format!("if-none-match: {}", encoded.field("etag").expect("a tag"));
     let again = site.ask("GET", "/site.css", &["accept-encoding: br", &tag]);
     assert_eq!(

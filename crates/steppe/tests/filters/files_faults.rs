@@ -1,4 +1,4 @@
-//! Files that change, hide or are in the way while they are served, and many at once.
+//! Files that change, are hidden or in the way while they are served, and many at once.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,7 +14,7 @@ fn serving(folder: &Scratch) -> Steppe {
     Steppe::builder().start(config(folder.path()))
 }
 
-/// A configuration whose one route is this folder.
+/// A configuration whose one route serves this folder.
 fn config(root: &Path) -> NodeConfig {
     NodeConfig::bare().add_route("all", |r| r.path("/{rest*}").set("files.root", root))
 }
@@ -23,7 +23,7 @@ fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// A folder that becomes a link to another outside, and back, while what is in it is asked for.
+/// A folder is replaced by a link outside, and back, while files in it are requested.
 #[test]
 fn a_link_that_is_swapped_leads_nowhere() {
     let outside = Scratch::new("outside");
@@ -56,14 +56,14 @@ fn a_link_that_is_swapped_leads_nowhere() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    // Otherwise nothing was swapped meanwhile.
+    // Otherwise the swap did not happen in between.
     assert!(public > 0 && missing > 0, "{public} {missing}");
 }
 
-/// More than the sockets between can hold.
+/// Bytes of a file that exceeds the socket buffers in between.
 const LARGE: usize = 32 << 20;
 
-/// Asks for a large file with hands that are full: some of it is out, and no more.
+/// Requests a large file with a small receive buffer: some of it was sent, and no more comes.
 fn begin(node: &Steppe) -> Peer {
     let mut peer = Peer::connect_narrow(node.gateway(), 4096);
     peer.send(request("/large"));
@@ -165,7 +165,7 @@ fn many_are_served_at_once() {
     }
 }
 
-/// The name that a configuration gives is what is served, whatever it stands for by now.
+/// The configured name is served, whatever folder it leads to by now.
 #[test]
 fn a_folder_that_is_replaced_is_served_anew() {
     let site = Scratch::new("site");
@@ -203,7 +203,7 @@ fn a_reload_changes_folders_or_is_refused() {
     assert_eq!(peer.send(request("/a.txt")).response().text(), "two");
 }
 
-/// What is not in the page cache is read by a thread that may wait for it.
+/// A file that is not in the page cache is read by a thread that may block.
 #[test]
 fn what_lies_on_the_disk_alone_is_served_too() {
     let folder = Scratch::new("site");
@@ -217,7 +217,7 @@ fn what_lies_on_the_disk_alone_is_served_too() {
     file.sync_all().expect("it is written");
     let node = serving(&folder);
     let mut peer = node.connect();
-    // The name is known from here on.
+    // The file's name is cached from here on.
     peer.send("HEAD /cold HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(peer.response_to("HEAD").status(), 200);
     let is_awaited = (0..50).any(|_| {

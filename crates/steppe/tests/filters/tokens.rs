@@ -1,4 +1,4 @@
-//! `jwt` and `authorize` on the wire: which tokens pass, and what they may do.
+//! `jwt` and `authorize` on the wire: tokens that pass, and the requests that they permit.
 
 mod algorithms;
 mod api_keys;
@@ -19,7 +19,7 @@ use steppe_testkit::{Curl, Message, NodeConfig, RawOrigin, Scratch, Steppe};
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const SECRET: &str = "a secret that is long enough for HS256";
 
-/// What clients speak.
+/// The protocol of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     H1,
@@ -31,7 +31,7 @@ fn over_each(test: impl Fn(Protocol)) {
     [Protocol::H1, Protocol::H2].into_iter().for_each(test);
 }
 
-/// A node that asks for tokens of these keys; `more` is of the `jwt` filter.
+/// A node that requires tokens of these keys; `more` belongs to the `jwt` filter.
 struct Site {
     protocol: Protocol,
     scratch: Scratch,
@@ -70,7 +70,7 @@ impl Site {
         ask(&self.node, self.protocol, method, target, fields)
     }
 
-    /// With this token as a bearer.
+    /// The status of a request with this bearer token.
     fn status(&self, token: &str) -> u16 {
         self.ask("GET", "/", &bearer(token)).status()
     }
@@ -84,7 +84,7 @@ impl Site {
     }
 }
 
-/// A configuration with a `jwt` filter of these keys, and these filters behind it. `{folder}` has its keys.
+/// A configuration with a `jwt` filter with these keys, and these filters behind it. `{folder}` has its key files.
 fn guarded_by(keys: &str, filters: &str) -> NodeConfig {
     let further = filters
         .split("[http.filter.")
@@ -133,7 +133,7 @@ fn openssl(args: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// `fields` are lines of HTTP/1.
+/// Sends a request; `fields` are lines of HTTP/1.
 #[track_caller]
 #[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn ask(node: &Steppe, by: Protocol, method: &str, target: &str, fields: &str) -> Message {
@@ -157,7 +157,7 @@ fn ask(node: &Steppe, by: Protocol, method: &str, target: &str, fields: &str) ->
     }
 }
 
-/// What `steppe check` says of a filter of these keys, which can't be used.
+/// The output of `steppe check` for a filter with these unusable keys.
 #[track_caller]
 fn refused(keys: &str) -> String {
     let toml = format!(
@@ -180,7 +180,7 @@ fn now() -> u64 {
     now.expect("after 1970").as_secs()
 }
 
-/// `claims`, with an `exp` in an hour where they have none.
+/// A token of `claims`, with an `exp` in an hour if they have none.
 fn signed(claims: Value) -> String {
     sign(
         &Header::new(Algorithm::HS256),
@@ -205,7 +205,7 @@ fn a_valid_token_passes_and_no_token_is_asked_for() {
     over_each(|protocol| {
         let site = Site::start(protocol, HS, "", "");
         let token = signed(json!({ "sub": "ann" }));
-        // The second one is remembered.
+        // The second request finds the token cached.
         assert_eq!((site.status(&token), site.status(&token)), (200, 200));
         let asked = site.ask("GET", "/", "");
         assert_eq!(
@@ -318,7 +318,7 @@ fn every_kind_of_key_verifies_its_own_tokens_alone() {
             );
         }
         for (algorithm, id, key) in [
-            // A key's algorithm is its own, whatever the token says.
+            // A key's algorithm is its own, whatever the token's header has.
             (Algorithm::RS384, Some("r"), &rsa),
             (Algorithm::PS256, Some("r"), &rsa),
             (Algorithm::RS256, Some("e"), &rsa),
@@ -330,7 +330,7 @@ fn every_kind_of_key_verifies_its_own_tokens_alone() {
                 "{algorithm:?} {id:?}"
             );
         }
-        // Whoever knows the public key signs with it as if it were a secret.
+        // An attacker signs with the public key, which is known, as if it were a secret.
         let confused = EncodingKey::from_secret(&site.public("rsa"));
         assert_eq!(
             site.status(&token(Algorithm::HS256, Some("r"), &confused)),
@@ -373,10 +373,10 @@ fn what_is_no_token_is_refused() {
         ] {
             assert_eq!(site.status(text), 400, "{}", &text[..text.len().min(20)]);
         }
-        // Two tokens are none.
+        // Two tokens count as none.
         let both = bearer(&token) + &bearer(&token);
         assert_eq!(site.ask("GET", "/", &both).status(), 400);
-        // A critical extension (RFC 7515 §4.1.11), and keys that the token brings along.
+        // A critical extension (RFC 7515 §4.1.11), and keys inside of the token.
         let key = EncodingKey::from_secret(SECRET.as_bytes());
         let parts = |header: Value| {
             let signing = format!("{}.{claims}", url(&header.to_string()));
@@ -445,7 +445,7 @@ fn claims_are_told_to_servers_in_place_of_what_clients_say() {
             !received.contains("root") && !received.contains("x-admin"),
             "{received}"
         );
-        // A claim that would end the field.
+        // A claim with a line break, which would end the field.
         let token = signed(json!({ "sub": "ann\r\nx-admin: true" }));
         assert_eq!(site.status(&token), 401);
     });

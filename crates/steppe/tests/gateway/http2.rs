@@ -1,4 +1,4 @@
-//! The gateway over HTTP/2 and what travels on it: gRPC, extended CONNECT, and attacks.
+//! The gateway over HTTP/2 and the protocols on it: gRPC, extended CONNECT, and attacks.
 
 mod attacks;
 mod examples;

@@ -1,8 +1,8 @@
 //! Clients that leave, over each protocol, in each state of an exchange, in each way: the node notices at once, cancels
-//! what it asked servers for, and gives everything back.
+//! its requests to servers, and frees all that the exchange holds.
 //!
-//! Every timeout of the node is longer than a test waits. So a client that is not noticed fails its case, however long
-//! the case may take; how long it took is printed.
+//! Every timeout of the node is longer than a test waits, so a client that leaves unnoticed fails its case. The time
+//! until the node notices is printed, and not limited.
 
 mod client;
 
@@ -23,7 +23,7 @@ enum State {
     Content,
     /// A connection to a server is being established.
     Connect,
-    /// The response's head is waited for.
+    /// The node waits for the response's head.
     Head,
     /// A filter waits for another service.
     Filter,
@@ -142,7 +142,7 @@ impl Site {
         self.of_servers("active")
     }
 
-    /// Requests that were given to servers.
+    /// Requests that the node has sent to servers.
     fn given(&self) -> u64 {
         self.of_servers("requests")
     }
@@ -180,7 +180,7 @@ impl Site {
         }
     }
 
-    /// Has clients begin, wait and leave; how long the node took to be as before.
+    /// Makes clients begin, wait and leave; returns the time until the node's figures are as before.
     fn leave(&self, case: Case) -> Duration {
         let before = self.seen();
         let mut clients: Vec<Client> = (0..CLIENTS)
@@ -189,7 +189,7 @@ impl Site {
         eventually(&format!("they wait: {case}"), || {
             self.active() == CLIENTS as u64
         });
-        // What they sent has come as far as it comes.
+        // The bytes of the clients have come as far as the node reads.
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(self.active(), CLIENTS as u64, "{case}");
         let left_at = Instant::now();
@@ -217,7 +217,7 @@ impl Site {
     }
 }
 
-/// The things that exchanges hold, and their count.
+/// Figures of the node for what exchanges hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Seen {
     active: u64,
@@ -228,12 +228,12 @@ struct Seen {
     listener_bytes: u64,
 }
 
-/// One line of the table.
+/// One combination of protocol, state, request and way to leave.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     protocol: Protocol,
     state: State,
-    /// The request is whole.
+    /// True if the request is complete.
     is_whole: bool,
     way: Way,
 }
@@ -286,8 +286,8 @@ fn clients_of_http_2_over_tls_that_leave_are_missed_in_every_state() {
     every_way(Protocol::H2);
 }
 
-/// Streams that were reset are no streams: as many exchanges as `limits.streams` allows, and no more, whatever a client
-/// begins and resets while its content waits for its server.
+/// Streams that were reset do not count as open, but their exchanges end with them: however many streams a client
+/// begins and resets while their content waits for the server, one exchange is left.
 #[test]
 fn streams_that_are_reset_while_their_content_waits_hold_no_exchange() {
     let site = Site::start(Protocol::H2c);
@@ -298,7 +298,7 @@ fn streams_that_are_reset_while_their_content_waits_hold_no_exchange() {
         way: Way::ResetStream,
     };
     let mut client = Client::begin(&site.node, case);
-    // Each has come to its server: streams that are reset before they are looked at are a flood (CVE-2023-44487).
+    // Each request has reached its server: resets of streams that were never processed are a flood (CVE-2023-44487).
     for given in 1..=100 {
         let waits = |seen: &(u64, u64)| *seen == (given, 1);
         observe_until("one waits", || (site.given(), site.active()), waits);
@@ -308,7 +308,7 @@ fn streams_that_are_reset_while_their_content_waits_hold_no_exchange() {
     observe_until("one is left", || site.active(), |&active| active == 1);
 }
 
-/// The next request is a sign of a client that waits for this one.
+/// Pipelined requests come from a client that waits for its responses.
 #[test]
 fn a_request_behind_another_is_no_sign_of_leaving() {
     let origin = RawOrigin::start(|peer| {

@@ -1,4 +1,4 @@
-//! The gateway of a whole node: HTTP/1.1, HTTP/2 and what travels on it, and TLS on either side.
+//! The gateway of a whole node: HTTP/1.1, HTTP/2 and the protocols on it, and TLS at either side.
 
 mod http;
 mod http2;

@@ -1,4 +1,4 @@
-//! TLS with clients and with servers, and the command that judges certificates.
+//! TLS with clients and with servers, and the command that examines certificates.
 
 mod cert;
 mod downstream;

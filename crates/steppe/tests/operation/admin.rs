@@ -1,4 +1,4 @@
-//! Admin: its endpoints, its page, TLS in front of both, and what it says of certificates.
+//! Admin: its endpoints, its page, TLS in front of both, and its report about certificates.
 
 mod certificates;
 mod encrypted;

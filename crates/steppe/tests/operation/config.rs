@@ -1,4 +1,4 @@
-//! The configuration and the commands that read it: what is accepted, what is refused, and how that is told.
+//! The configuration and the commands that read it: accepted files, refused files, and their reports.
 
 mod broken;
 mod broken_output;

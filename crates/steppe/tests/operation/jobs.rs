@@ -1,5 +1,5 @@
-//! The files of `examples/jobs/`, run as they stand there: only addresses are a test's own, and the files that they
-//! name. Clients ask for the hosts and ports of the file, and are led to the node's.
+//! The files of `examples/jobs/`, run as they are there: only addresses are replaced, and the files that they name are
+//! the test's own. Clients request the hosts and ports of the file, and connect to the node's.
 
 mod lines;
 
@@ -23,7 +23,7 @@ const KEYS: [(&str, &str); 2] = [
     ("bob", "9c8b7a6f5e4d3c2b1a0f9e8d7c6b5a4f"),
 ];
 
-/// Certificates that the files name, and the hosts of each.
+/// The certificates that the files name, and the hosts of each.
 const CERTIFICATES: [(&str, &[&str]); 6] = [
     ("app", &["app.example.com"]),
     ("com", &["example.com", "www.example.com"]),
@@ -59,14 +59,14 @@ struct Draft {
     https: u16,
 }
 
-/// A job under way.
+/// A running job.
 struct Job {
     node: Steppe,
     https: SocketAddr,
 }
 
 impl Draft {
-    /// The long form of a file, where each address that it listens on is written.
+    /// The long form of a file, which has each listen address in full.
     fn of(name: &str) -> Self {
         let (outcome, long) = config::expand(name, &text(name));
         let long = long.unwrap_or_else(|| panic!("{}", outcome.report.render(Drawing::Plain)));
@@ -88,7 +88,7 @@ impl Draft {
         self
     }
 
-    /// Starts it, with an admin where it has none.
+    /// Starts the node, with an admin listener if the file has none.
     #[track_caller]
     fn start(self) -> Job {
         let draft = if self.text.contains("[admin]") {
@@ -121,13 +121,13 @@ impl Job {
         finished(self.curl(url))
     }
 
-    /// As [`Job::get`], with a field.
+    /// Like [`Job::get`], with a field.
     #[track_caller]
     fn get_with(&self, url: &str, field: &str) -> CurlOutput {
         finished(self.curl(url).args(["-H", field]))
     }
 
-    /// Where a URL is redirected to.
+    /// Returns the `Location` of a redirect with 308.
     #[track_caller]
     fn redirect(&self, url: &str) -> Option<String> {
         let got = self.get(url);
@@ -312,7 +312,7 @@ fn a_websocket() {
     let origin = websocket_echo();
     let job = Draft::of("websocket")
         .replace("127.0.0.1:3000", origin.address())
-        // The client asks for the address that it connects to.
+        // The client sends the address that it connects to as its host.
         .replace("chat.example.com", "127.0.0.1")
         .start();
     let (mut socket, response) = websocket_connect(job.node.gateway(), "/room");
@@ -369,7 +369,7 @@ fn dns_of_a_home() {
     let address = |name: &str| {
         let response = ask_dns(listen, name);
         assert_eq!((response[3] & 0x0f, response[7]), (0, 1), "{name}");
-        // The record ends with it.
+        // The address is the end of the record.
         Ipv4Addr::from(*response.last_chunk::<4>().expect("an address"))
     };
     assert_eq!(address("printer.home.arpa"), Ipv4Addr::new(192, 168, 7, 9));
@@ -434,7 +434,7 @@ fn an_inference_server() {
         });
         (stream, begun)
     });
-    // Two streams of hers last, and one of his.
+    // Two streams of the first client are open, and one of the second.
     assert_eq!(finished(ask(&ann)).head.status(), 429);
     may_end.open();
     for (stream, begun) in streams {

@@ -1,4 +1,4 @@
-//! Operation of a node: its configuration and how it changes, everyday jobs, the commands that read it, and admin.
+//! Operation of a node: its configuration and changes of it, everyday jobs, the commands that read it, and admin.
 
 mod admin;
 mod config;

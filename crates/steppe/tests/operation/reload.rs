@@ -1,4 +1,4 @@
-//! Changes of the configuration under load, and the service manager that asks for them.
+//! Changes of the configuration under load, and the service manager that requests them.
 
 mod changes;
 mod included;

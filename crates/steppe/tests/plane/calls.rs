@@ -1,4 +1,4 @@
-//! The request plane of a node: its relay, and routes of the gateway that lead into it.
+//! The request plane of a node: its relay, and routes of the gateway into it.
 
 mod crowd;
 mod heads;
@@ -21,8 +21,8 @@ use tokio::sync::{oneshot, watch};
 
 const MIB: u64 = 1 << 20;
 
-/// A node with the configuration that people copy, but for addresses, and what `edit` changes; where its plane
-/// listens.
+/// A node with the configuration of `examples/plane.toml`, with other addresses and the change of `edit`; and the
+/// address of its plane.
 fn node(edit: impl FnOnce(NodeConfig) -> NodeConfig) -> (Steppe, SocketAddr) {
     let plane = Port::free().keep();
     let config = NodeConfig::parse(include_str!("../../../../examples/plane.toml"))
@@ -52,14 +52,14 @@ fn body(len: usize) -> Vec<u8> {
     (0..=250).cycle().take(len).collect()
 }
 
-/// Sends a file's bytes by POST.
+/// A POST of these bytes.
 fn post(node: &Steppe, scratch: &Scratch, content: &[u8]) -> Curl {
     let file = scratch.write("content", content);
     let data = format!("@{}", file.display());
     Curl::new(&node.url("/infer/x")).args(["--data-binary", &data])
 }
 
-/// Of what a worker serves, what the configuration names is taken.
+/// Workers are dialed for the services that the configuration names.
 #[test]
 fn workers_of_the_configuration_are_dialed() {
     let port = Port::free().keep();
@@ -85,14 +85,14 @@ fn workers_of_the_configuration_are_dialed() {
     eventually("it is dialed again", is_there);
 }
 
-/// A worker of this process, on a thread of its own; it ends when this is dropped.
+/// A worker in this process, on a thread of its own; it ends when this is dropped.
 struct Serving {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Serving {
-    /// Serves `echo` with `handler`, a part at a time, within a budget.
+    /// Serves `echo` with `handler`, which streams, within a budget.
     fn start<H, F>(plane: SocketAddr, budget_bytes: u64, handler: H) -> Self
     where
         H: Fn(Request) -> F + Send + Sync + 'static,
@@ -132,7 +132,7 @@ impl Drop for Serving {
     }
 }
 
-/// Sends back what comes, as it comes.
+/// Sends each part of the request back as it arrives.
 async fn stream_back(mut request: Request) -> Result<(), Failure> {
     request.response.begin(Payment::Granted).await?;
     while let Some(part) = request.body.next().await? {
@@ -160,7 +160,7 @@ fn callers_and_the_gateway_reach_a_worker_by_the_relay() {
     }
     let got = Curl::new(&node.url("/infer/x")).run();
     assert_eq!((got.head.status(), got.body.len()), (200, 0));
-    // Those of the gateway count as the others do.
+    // Calls of the gateway are counted like the others.
     let calls = node.admin_json("/plane")["calls"].take();
     assert_eq!(
         (&calls["finished"]["ok"], &calls["answered"]),
@@ -209,7 +209,7 @@ fn a_body_of_100_mb_goes_there_and_back_within_32_mib() {
     assert!(got.body == content, "{} bytes came back", got.body.len());
 }
 
-/// Of HTTP's field and of the command alike, by way of the relay.
+/// A trace context of HTTP's field and of the command's option, by way of the relay.
 #[test]
 fn a_trace_crosses_all_hops() {
     const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -287,7 +287,7 @@ fn what_goes_wrong_has_a_status() {
         let is_told_when = got.head.field("retry-after").is_some();
         assert_eq!(is_told_when, expected == 429, "{asked}: {got:?}");
     }
-    // What fails after the first byte is seen to be incomplete.
+    // A response that fails after its first byte ends as an incomplete one.
     let run = post(&node, &scratch, b"late").start();
     eventually("it begins", || run.so_far().body == b"some");
     fail.send_replace(true);
@@ -296,7 +296,7 @@ fn what_goes_wrong_has_a_status() {
     assert_ne!(got.exit, 0, "curl takes it for whole: {got:?}");
 }
 
-/// What became of calls, in `/plane`, in metrics and on the page.
+/// The outcomes of calls in `/plane`, in metrics and on the page.
 #[test]
 fn outcomes_are_counted_and_shown() {
     let (node, plane) = node(|config| config);
@@ -331,7 +331,7 @@ fn outcomes_are_counted_and_shown() {
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
-    // One that finds no worker waits for one.
+    // A call without a worker waits for one.
     drop(worker);
     eventually("it is gone", || {
         !node.admin_json("/plane").to_string().contains("calls_max")

@@ -1,4 +1,4 @@
-//! `steppe plane echo`, `call` and `bench`, as people run them.
+//! `steppe plane echo`, `call` and `bench`, run as commands.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -12,7 +12,7 @@ use steppe_testkit::{
     page_example,
 };
 
-/// A worker that runs, and where it listens.
+/// A running worker, and its address.
 struct Echo {
     process: Process,
     address: String,
@@ -43,7 +43,7 @@ impl Echo {
         steppe(&command)
     }
 
-    /// Whether a call is refused for want of room.
+    /// True if a call is refused for lack of capacity.
     fn is_busy(&self) -> bool {
         let output = self.call(&["echo", "--no-queue", "--deadline", "1s"]);
         output.status.code() == Some(16)
@@ -56,7 +56,7 @@ impl Echo {
         output.stdout
     }
 
-    /// What `bench` printed.
+    /// Runs `bench`; returns its output.
     #[track_caller]
     fn bench(&self, arguments: &[&str]) -> String {
         let command = [&["plane", "bench", &self.address], arguments].concat();
@@ -71,7 +71,7 @@ fn steppe(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("it runs")
 }
 
-/// The code, and what was said on standard error, of a call that got nothing.
+/// The exit code and standard error of a call without an answer.
 #[track_caller]
 fn refused(output: &Output) -> (i32, String) {
     assert!(output.stdout.is_empty(), "{output:?}");
@@ -111,7 +111,7 @@ fn an_answer_is_printed_byte_by_byte() {
     );
 }
 
-/// Commands of the plane in a text, without their comments.
+/// The commands of the plane in a text, without their comments.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let lines = text
         .lines()
@@ -123,16 +123,16 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     lines.map(words).collect()
 }
 
-/// Runs the commands of pages with addresses and files of its own.
+/// Runs the commands of the documentation with addresses and files of its own.
 struct Reader {
     scratch: Scratch,
-    /// Has the relay of the guide.
+    /// The relay of the guide.
     node: Steppe,
     relay: String,
     etcd: EtcdServer,
     /// The worker that was started last with `--listen`.
     echo: Echo,
-    /// Workers that the relay has.
+    /// Workers that are registered with the relay.
     registered: Vec<Process>,
 }
 
@@ -163,7 +163,7 @@ impl Reader {
         }
     }
 
-    /// A word of a page, with the address of this reader where it has one of the page.
+    /// A word of a page, in which an address of the page is replaced by this reader's own.
     fn own(&self, word: &str) -> String {
         let etcd = self.etcd.url().replace("http://", "");
         let addresses = [
@@ -409,7 +409,7 @@ fn bodies_are_read_as_json_where_that_is_wanted() {
         said.starts_with("10 answered, 0 refused, 0 failed"),
         "{said}"
     );
-    // What it would take as values is more than there is room for.
+    // The parsed values would take more memory than the worker has.
     let scratch = Scratch::new("plane");
     let file = scratch.join("body");
     std::fs::write(&file, format!("[{}0]", "0,".repeat(100_000))).expect("it is written");

@@ -1,4 +1,4 @@
-//! TLS of the request plane: of a node's listener, to workers that it dials, and of commands on either side.
+//! TLS of the request plane: of a node's listener, to workers that it dials, and of commands at either end.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::Output;
 
 use steppe_testkit::{Authority, Leaf, Port, Process, Scratch, Steppe, TlsClient, eventually};
 
-/// Files of an authority, and of who has its certificates.
+/// The files of an authority, and of the certificates that it issued.
 pub struct Files {
     pub scratch: Scratch,
     pub authority: Authority,
@@ -35,7 +35,7 @@ impl Files {
         path.display().to_string()
     }
 
-    /// What a peer with a certificate says.
+    /// The options of a peer with a certificate.
     fn known(&self) -> Vec<String> {
         let mut words = self.unknown();
         words.extend(["--cert".into(), self.at("peer.crt")]);
@@ -43,12 +43,12 @@ impl Files {
         words
     }
 
-    /// And one without.
+    /// The options of a peer without a certificate.
     fn unknown(&self) -> Vec<String> {
         vec!["--tls".into(), "--ca".into(), self.at("ca.pem")]
     }
 
-    /// Of a node whose clients must show a certificate.
+    /// The `tls` table of a listener that requires certificates of its clients.
     pub fn listener(&self) -> String {
         format!(
             "tls = {{ certificates = [{{ cert = \"{}\", key = \"{}\" }}], client_ca = \"{}\", client_auth = \"required\" }}\n",
@@ -59,7 +59,7 @@ impl Files {
     }
 }
 
-/// A node with this below `[[plane.listener]]`, and where that listens.
+/// A node with this below `[[plane.listener]]`, and the address of that listener.
 pub fn node(rest: &str) -> (Steppe, SocketAddr) {
     let plane = Port::free().keep();
     let toml = format!(
@@ -112,12 +112,12 @@ fn both_sides_of_a_relay_show_certificates() {
         said.starts_with("200 answered, 0 refused, 0 failed"),
         "{said}"
     );
-    // Who shows none, and who speaks no TLS, get nowhere.
+    // Clients without a certificate, and clients without TLS, are refused.
     for tls in [files.unknown(), Vec::new()] {
         let refused = plane(&[&call[..], &["--deadline", "5s"]].concat(), &tls);
         assert_eq!(refused.status.code(), Some(15), "{refused:?}");
     }
-    // One who trusts others says so.
+    // A client that trusts another authority reports the certificate.
     let stranger = Authority::new("stranger");
     files.scratch.write("stranger.pem", stranger.pem());
     let tls = [
@@ -173,7 +173,7 @@ fn certificates_that_change_are_read_again() {
     assert!(listed.contains(&at), "{listed}");
 }
 
-/// A peer of another protocol is not answered in this one (RFC 7301).
+/// A peer that negotiates no common protocol is not answered (RFC 7301).
 #[test]
 fn who_does_not_agree_on_the_protocol_is_refused() {
     let files = Files::new();
@@ -184,7 +184,7 @@ fn who_does_not_agree_on_the_protocol_is_refused() {
     assert_eq!(peer.rest(), b"", "without ALPN");
     let mut peer = client().alpn(&["steppe-plane"]).connect(at, "127.0.0.1");
     assert_eq!(peer.bytes(5)[4], 1, "HELLO");
-    // The other side: a server of HTTPS that knows no other protocol.
+    // The other direction: a server of HTTPS without the plane's protocol.
     let https = Port::free().keep();
     let listener = format!(
         "[[http.listener]]\nlisten = \"{https}\"\nprotocols = [\"h1\"]\n\

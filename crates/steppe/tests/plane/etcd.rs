@@ -1,4 +1,4 @@
-//! Workers that are found in etcd: a real one, which is stopped and started again under load.
+//! Workers that are found in etcd: a real one, which is stopped and restarted under load.
 
 use std::net::SocketAddr;
 use std::process::Output;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use steppe_testkit::{EtcdServer, PATIENCE, Port, Process, Steppe, eventually, is_long};
 
-/// Of workers, and what the node knows of it.
+/// The lease of workers, and of what the node knows about them.
 const LEASE: &str = "3s";
 
 fn steppe(arguments: &[&str]) -> Output {
@@ -21,12 +21,12 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// As `steppe plane` takes it.
+/// The address of etcd in the syntax of `steppe plane`.
 fn address(etcd: &EtcdServer) -> String {
     format!("{}/edge", etcd.url().replace("http://", "etcd://"))
 }
 
-/// A worker that listens, and names itself in etcd.
+/// A worker that listens, and announces itself in etcd.
 fn worker(etcd: &EtcdServer) -> (Process, SocketAddr) {
     let listen = Port::free().keep();
     let mut command = Steppe::command();
@@ -37,7 +37,7 @@ fn worker(etcd: &EtcdServer) -> (Process, SocketAddr) {
     (process, listen)
 }
 
-/// A node that finds workers there, and where its plane listens.
+/// A node that finds workers in etcd, and the address of its plane.
 fn node(etcd: &EtcdServer) -> (Steppe, SocketAddr) {
     let plane = Port::free().keep();
     let toml = format!(
@@ -78,7 +78,7 @@ fn workers_come_and_go() {
     let seen = printed(&["plane", "workers", &admin]);
     assert!(seen.starts_with("SERVICE  WORKER"), "{seen}");
     assert!(seen.contains(&first_at.to_string()), "{seen}");
-    // One that is told to end takes its key away, one that dies loses it with its lease.
+    // A worker that is terminated removes its key; one that is killed loses it with its lease.
     first.signal(Signal::TERM);
     assert!(first.wait(PATIENCE).success());
     assert_eq!(
@@ -99,7 +99,7 @@ struct Bench {
     calls: u64,
 }
 
-/// Calls for so many seconds.
+/// Starts calls for so many seconds.
 fn bench(plane: SocketAddr, seconds: u64) -> Bench {
     const RATE: u64 = 200;
     let mut command = Steppe::command();
@@ -114,7 +114,7 @@ fn bench(plane: SocketAddr, seconds: u64) -> Bench {
 }
 
 impl Bench {
-    /// Waits until it ends.
+    /// Waits for the end, and asserts that each call was answered.
     #[track_caller]
     fn expect_all_answered(mut self) {
         assert!(self.process.wait(Duration::from_secs(90)).success());
@@ -133,8 +133,8 @@ fn calls_do_not_fail_for_an_outage_of_etcd() {
     eventually("both are dialed", || {
         serves(&node, first_at) && serves(&node, second_at)
     });
-    // Longer than leases last; ten times as long in the long run, which also goes on for longer than a
-    // worker that is missing is kept.
+    // Longer than a lease; ten times as long in the long run, which also goes on for longer than a
+    // missing worker is kept.
     let (outage, after) = if is_long() { (30, 6) } else { (4, 0) };
     let all = bench(plane, outage + after + 4);
     etcd.kill();
@@ -150,12 +150,12 @@ fn calls_do_not_fail_for_an_outage_of_etcd() {
     });
     assert!(serves(&node, first_at) && serves(&node, second_at));
     all.expect_all_answered();
-    // It is watched again.
+    // The node watches etcd again.
     let (_third, third_at) = worker(&etcd);
     eventually("one that came later", || serves(&node, third_at));
 }
 
-/// etcd that lost what it had: its workers are there all the same.
+/// An etcd that lost its data: the workers stay known, and announce themselves again.
 #[test]
 fn calls_do_not_fail_for_an_etcd_that_forgot() {
     let mut etcd = EtcdServer::start();

@@ -1,4 +1,4 @@
-//! Rules of who may offer and call what, at a node: by certificates of clients, and by networks.
+//! Rules about the services that peers may offer and call at a node: by certificates of clients, and by networks.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use steppe_testkit::{Leaf, Port, Process, Steppe, eventually};
 
 use crate::encrypted::{Files, node, plane, printed};
 
-/// `[[plane.rule]]` of the page, for certificates with these names.
+/// `[[plane.rule]]` of the documentation, for certificates with these names.
 const RULES: &str = r#"
 [[plane.rule]]
 client_cert = "worker.example"
@@ -18,7 +18,7 @@ call = ["echo"]
 "#;
 
 impl Files {
-    /// Has a certificate issued with this common name and alternative name; what shows it on a command line.
+    /// Issues a certificate with this common name and alternative name; returns the options of a command that shows it.
     fn shown(&self, file: &str, common: &str, alternative: &str) -> Vec<String> {
         let leaf = Leaf::named(&[alternative]).common_name(common);
         let issued = self.authority.issue(&leaf);
@@ -63,7 +63,7 @@ fn certificates_decide_who_may_register_and_call() {
     let echo = start(at, "echo", &worker);
     eventually("it is registered", || serves(&echo));
     assert_eq!(call(at, &front), Some(0));
-    // A peer that may register may not call, and the other way round; one that no rule names may do neither.
+    // A peer that may register may not call, and the other way round; a peer without a rule may do neither.
     assert_eq!(call(at, &worker), DENIED);
     assert_eq!(call(at, &other), DENIED);
     for (tls, service) in [(&front, "echo"), (&other, "echo"), (&worker, "other")] {
@@ -83,7 +83,7 @@ fn certificates_decide_who_may_register_and_call() {
     assert!(report.contains("embed/v1"), "{report}");
 }
 
-/// A reload: who was allowed is closed, and who was not is served.
+/// After a reload, peers that are no longer allowed are disconnected, and others are served.
 #[test]
 fn a_reload_follows_the_new_rules() {
     let files = Files::new();
@@ -115,12 +115,12 @@ fn a_reload_follows_the_new_rules() {
     reload(RULES);
     eventually("the worker is back", is_there);
     assert_eq!(call(listen, &front), Some(0));
-    // Without rules everybody may.
+    // Without rules every peer is allowed.
     reload("");
     assert_eq!(call(listen, &worker), Some(0));
 }
 
-/// A listener that strangers reach is told of, once, unless there are rules. Loopback is not.
+/// A listener that other machines reach is logged once, unless there are rules; one at a loopback address is not.
 #[test]
 fn an_open_listener_is_told_of() {
     const TOLD: &str = "every peer may register as a worker and call every service";
@@ -141,7 +141,7 @@ fn an_open_listener_is_told_of() {
         let mut node = Steppe::builder().start(config(address, rules));
         assert_eq!(node.admin_post("/reload").status(), 200);
         if told == 0 && address != "[::1]" {
-            // By the network of its address.
+            // Allowed by the network of its address.
             let at = SocketAddr::from(([127, 0, 0, 1], port));
             let echo = start(at, "echo", &[]);
             eventually("it is registered", || serves(&echo));

@@ -1,5 +1,5 @@
-//! The figures of `/memory` about steppe-malloc are right: one test in a process of its own, since it plants
-//! memory and looks at all of the process.
+//! The figures of `/memory` about steppe-malloc are right: one test in a process of its own, since it allocates memory
+//! and reads figures of the whole process.
 
 use std::sync::{Arc, mpsc};
 
@@ -11,14 +11,14 @@ use steppe_node::memory::{self, Sources};
 use steppe_testkit::observe_until;
 
 const MIB: u64 = 1 << 20;
-/// Of a class of 1,024 bytes.
+/// A request for the size class of 1,024 bytes.
 const BLOCK_BYTES: usize = 1_000;
 const BLOCKS: usize = 32 << 10;
 const PLANTED: u64 = 32 * MIB;
 /// Memory that the report and the test itself hold for a moment.
 const NOISE: u64 = MIB;
 
-/// The section `allocator`.
+/// The section `allocator` of the report.
 fn now() -> Value {
     let sources = Sources {
         budget: Budget::new(64 << 20),
@@ -45,7 +45,7 @@ fn blocks_of_1024(section: &Value) -> u64 {
     class.map_or(0, |class| class["live_blocks"].as_u64().expect("a count"))
 }
 
-/// Free memory by every name it has: what was planted and freed must be in their sum.
+/// The sum of all free memory: blocks that were allocated and freed must be in it.
 fn freed(section: &Value) -> u64 {
     ["retained_bytes", "dirty_bytes", "purged_bytes"]
         .iter()
@@ -53,7 +53,7 @@ fn freed(section: &Value) -> u64 {
         .sum()
 }
 
-/// Looks until `is_so`; the thread rests meanwhile, as a worker does every second.
+/// Reads the report until `is_so`; the thread calls `allocator::rest` each time, as a worker does every second.
 #[track_caller]
 fn await_so(what: &str, is_so: impl Fn(&Value) -> bool) {
     let look = || {
@@ -88,7 +88,7 @@ fn planted_memory_is_told() {
     let resident_full = full["resident_bytes"].as_u64().expect("bytes");
     assert!(resident_full - resident >= PLANTED - NOISE, "{full:#}");
 
-    // Every other one: no page is free, so this half stays.
+    // Every other one: no page becomes free, so this half stays resident.
     planted
         .iter_mut()
         .step_by(2)

@@ -40,11 +40,11 @@ fn attribute() {
     assert!(bytes(&empty, "allocator_live") < 16 * MIB, "{empty:#?}");
     assert_eq!(bytes(&empty, "pool_mapped"), 0, "{empty:#?}");
 
-    // A leak that no counter knows must not be distributed among the categories.
+    // A leak outside all counters must not be distributed among the categories.
     let mut foreign = memmap2::MmapMut::map_anon(32 << 20).expect("memory");
     foreign.fill(1);
     let leaking = now();
-    // With an allocator that tells only its total, up to that total is believed.
+    // If the allocator reports only its total, memory up to that total is attributed to it.
     let unexplained = leaking.unexplained_bytes() - empty.unexplained_bytes();
     let believed = leaking.allocator_resident_bytes - empty.allocator_resident_bytes;
     assert!(

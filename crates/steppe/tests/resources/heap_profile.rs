@@ -1,4 +1,4 @@
-//! A heap profile of a running node, asked of admin.
+//! A heap profile of a running node, requested from admin.
 
 use steppe_testkit::{Message, Peer, RawOrigin, Steppe, heavy};
 
@@ -29,7 +29,7 @@ fn a_profile_is_started_read_and_ended() {
         return;
     }
     assert_eq!(started.status(), 200);
-    // Connections hold memory, and admin's answers are some.
+    // Connections hold memory, and so do admin's answers.
     let _peers: Vec<Peer> = (0..50)
         .map(|_| {
             let mut peer = node.connect();

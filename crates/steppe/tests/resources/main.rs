@@ -1,7 +1,7 @@
 //! Memory, processor time and system calls of a node, and of parts that are called in process.
 //!
-//! A test judges a process of its own, which no other test disturbs. Those that judge processor time,
-//! rates or system calls are to run alone: the runner finds them by the name of the module `measured`.
+//! A test measures a process of its own, which no other test disturbs. Tests that measure processor time, rates or
+//! system calls have to run alone: the runner finds them by the name of the module `measured`.
 
 mod allocator;
 mod attribution;
@@ -14,7 +14,7 @@ use std::process::Command;
 
 use steppe_testkit::heavy;
 
-/// Set where a test runs in a process of its own.
+/// Set if a test runs in a process of its own.
 const OWN_PROCESS: &str = "STEPPE_TEST_OWN_PROCESS";
 
 /// A command that starts this program again for one test, named by its module's path and its own.
@@ -25,7 +25,7 @@ fn this_program(module: &str, test: &str) -> Command {
     command
 }
 
-/// Has a test do its `work` in a process of its own: other tests leave traces in what all of a process holds.
+/// Runs a test's `work` in a process of its own: other tests leave traces in the figures of the whole process.
 #[track_caller]
 fn in_own_process(module: &str, test: &str, work: impl FnOnce()) {
     if env::var_os(OWN_PROCESS).is_some() {
@@ -37,7 +37,7 @@ fn in_own_process(module: &str, test: &str, work: impl FnOnce()) {
     let output = output.expect("this program starts again");
     let said = String::from_utf8_lossy(&output.stdout);
     let failed = String::from_utf8_lossy(&output.stderr);
-    // No test of that name is a success to the harness.
+    // For the harness, a name without a test is a success.
     let is_passed = output.status.success() && said.contains("1 passed");
     assert!(is_passed, "{test}: {said}{failed}");
 }

@@ -1,4 +1,4 @@
-//! Judgments that a busy machine changes: processor time, rates and system calls.
+//! Measurements that depend on a quiet machine: processor time, rates and system calls.
 
 mod config_memory;
 mod memory;

@@ -1,10 +1,10 @@
-//! Memory that connections that stay open keep alive over changes of the configuration.
+//! The memory that open connections keep alive over changes of the configuration.
 //!
-//! A snapshot ends when its last exchange has begun to be a tunnel or is over. Each
-//! reload here changes every route of a thousand, so that nothing of a snapshot can be
-//! shared with the next; a tunnel that kept one alive would cost about a megabyte.
+//! A snapshot is freed once its last exchange has become a tunnel or ended. Each reload here
+//! changes every route of a thousand, so that no part of a snapshot can be shared with the next; a
+//! tunnel that kept one alive would cost about a megabyte.
 //!
-//! `STEPPE_LONG=1` runs the sizes that are promised.
+//! `STEPPE_LONG=1` runs the sizes that the documentation promises.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,12 @@ use steppe_testkit::{
 const ROUTES: usize = 1_000;
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 
-/// The allocator's `decay_ms`, and a while.
+/// More than the allocator's `decay_ms`.
 const DECAY: Duration = Duration::from_millis(1500);
-/// It falls no more when it falls by less than this meanwhile.
+/// Resident memory has settled if it falls by less than this in that time.
 const SETTLED_BYTES: u64 = 128 << 10;
 
-/// WebSockets, and reloads: 30 snapshots that were kept would take 30 MB.
+/// The number of WebSockets, and of reloads: 30 snapshots that were kept would take 30 MB.
 fn count() -> usize {
     if is_long() { 1_000 } else { 30 }
 }
@@ -34,7 +34,7 @@ struct Site {
 }
 
 impl Site {
-    /// `None`: too few files can be opened here.
+    /// Starts the site; `None`, and a skipped `test`, if too few files can be opened.
     fn start(test: &str, origin: &RawOrigin) -> Option<Self> {
         let files = raise_file_limit();
         if files < 6 * count() as u64 {
@@ -80,7 +80,7 @@ impl Site {
         socket
     }
 
-    /// Bytes that are resident once the allocator has given back what it does not use.
+    /// The resident bytes, once the allocator has returned its free memory.
     fn settled_bytes(&self) -> u64 {
         let mut last = resident_bytes(self.node.id())[1];
         loop {
@@ -158,7 +158,7 @@ fn websockets_of_a_snapshot_each_cost_what_those_of_one_do() {
     assert!(of_each < of_one + GROWTH_BYTES_MAX, "{of_one} → {of_each}");
 }
 
-/// As an idle connection does, which has had a request under each snapshot or under one.
+/// Idle connections, each after a request under the first snapshot and one under a later one.
 #[test]
 fn idle_connections_keep_no_snapshot() {
     let _alone = heavy();

@@ -1,11 +1,11 @@
-//! Those that resolve names by HTTPS while they fetch pages: curl and Chromium.
+//! Clients that resolve names over HTTPS while they fetch pages: curl and Chromium.
 
 use steppe_testkit::{Chromium, Curl, skip};
 
 use super::{PAGE, PAGE_HOST, Site};
 
 impl Site {
-    /// Where requests of DNS over HTTPS go.
+    /// The URL of DNS over HTTPS.
     fn doh_url(&self) -> String {
         format!("https://{}/dns-query", self.forwarder.doh)
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use super::zones::{LONG_RECORDS, SIGNED};
 use super::{HOST, Site, run, said};
 
-/// A way to ask: transport as metrics have it, where, and what the program is told.
+/// A way to query: the transport's name in metrics, the address, and the program's options.
 type Way = (&'static str, SocketAddr, Vec<String>);
 
 fn ways(site: &Site) -> [Way; 5] {
@@ -34,7 +34,7 @@ fn ask(test: &str, program: &str, (_, server, args): &Way, question: [&str; 2]) 
     run(test, command)
 }
 
-/// Asks a signed name over every transport, and one whose answer is longer than a datagram.
+/// Queries a signed name over every transport, and one whose answer is longer than a datagram.
 fn asks_over_every_transport(test: &str, program: &str) {
     let Some(site) = Site::start(test) else {
         return;
@@ -52,7 +52,7 @@ fn asks_over_every_transport(test: &str, program: &str) {
         assert!(text.contains("RRSIG"), "{way:?}: {text}");
         assert!(site.forwarder.queries(way.0) > before, "{way:?}");
     }
-    // By UDP it is truncated, which is what leads there.
+    // The answer over UDP is truncated, which leads to TCP.
     let way = ("tcp", site.forwarder.plain, Vec::new());
     let before = [site.forwarder.queries("udp"), site.forwarder.queries("tcp")];
     let Some(output) = ask(test, program, &way, [&long, "TXT"]) else {
@@ -62,7 +62,7 @@ fn asks_over_every_transport(test: &str, program: &str) {
     let records = text.lines().filter(|line| line.contains("\tTXT\t"));
     assert_eq!(records.count(), LONG_RECORDS, "{text}");
     assert!(site.forwarder.queries("udp") > before[0] && site.forwarder.queries("tcp") > before[1]);
-    // Whoever verifies sees another server's certificate.
+    // A client that verifies sees another server's certificate.
     let other = format!("+tls-ca={}", site.other_ca().display());
     let way = ("tls", site.forwarder.dot, vec!["+tls".to_owned(), other]);
     let Some(output) = ask(test, program, &way, [&www, "A"]) else {

@@ -1,4 +1,4 @@
-//! stubby: programs of a machine ask it as ever, and it asks the forwarder over TLS.
+//! stubby: programs of a machine query it over UDP, and it queries the forwarder over TLS.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::{HOST, Site, run, said};
 
 const TEST: &str = "stubby_asks_over_tls_for_programs_that_know_none";
 
-/// A stub resolver that asks the forwarder over TLS and nobody else.
+/// A stub resolver that queries only the forwarder, over TLS.
 struct Stubby {
     process: Process,
     port: Port,
@@ -18,7 +18,7 @@ struct Stubby {
 }
 
 impl Stubby {
-    /// It takes the certificate of the forwarder where this authority issued it.
+    /// Starts stubby, which trusts certificates issued by `ca`.
     fn start(site: &Site, ca: &Path) -> Self {
         let (folder, port) = (Scratch::new("stubby"), Port::free());
         let text = format!(
@@ -60,7 +60,7 @@ upstream_recursive_servers:
         stubby
     }
 
-    /// What dig says that asks it. `None` where dig is not installed.
+    /// The output of dig for a query to stubby. `None` if dig is not installed.
     fn dig(&self, args: &[&str]) -> Option<String> {
         let mut command = Command::new("dig");
         let port = self.port.number().to_string();
@@ -93,7 +93,7 @@ fn stubby_asks_over_tls_for_programs_that_know_none() {
     }
     let asked = site.forwarder.queries("tls") - before;
     assert!(asked >= f64::from(NUMBERED), "{asked} queries over TLS");
-    // What another authority has issued is not believed: nobody is told anything.
+    // A certificate of another authority is not trusted: the answer is SERVFAIL.
     let stubby = Stubby::start(&site, &site.other_ca());
     let text = stubby.dig(&["+time=5", "+tries=1", names[0]]);
     assert!(text.is_some_and(|text| text.contains("SERVFAIL")));

@@ -1,4 +1,4 @@
-//! delv, which validates what it gets through the forwarder by the key of the zone.
+//! delv, which validates the forwarder's responses by the key of the zone.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use super::{Site, run, said};
 
 const TEST: &str = "delv_validates_what_it_gets_through_the_forwarder";
 
-/// What delv says of a name. `None` where it is not installed.
+/// The output of delv for a name. `None` if it is not installed.
 fn delv(site: &Site, transport: &str, name: &str) -> Option<String> {
     let anchors = site
         .forwarder
@@ -40,7 +40,7 @@ fn delv_validates_what_it_gets_through_the_forwarder() {
                 "; negative response, fully validated",
             ),
             (format!("www.{UNSIGNED}"), "; unsigned answer\nwww."),
-            // A record that was changed after it was signed: the forwarder passes it on, and delv sees it.
+            // A record that was changed after it was signed: the forwarder passes it on, and delv detects it.
             (format!("forged.{SIGNED}"), "resolution failed"),
         ] {
             let before = site.forwarder.queries(counted);

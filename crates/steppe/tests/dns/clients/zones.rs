@@ -1,4 +1,4 @@
-//! nsd with two zones, of which one is signed.
+//! nsd with two zones, one of them signed.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +25,7 @@ pub struct Nsd {
     _process: Process,
     _folder: Scratch,
     port: Port,
-    /// Public keys of the signed zone as BIND's tools take them.
+    /// Public keys of the signed zone, in the format of BIND's tools.
     pub trust_anchors: String,
 }
 
@@ -33,7 +33,7 @@ impl Nsd {
     /// Signs a zone and serves both.
     ///
     /// # Errors
-    /// What is not installed.
+    /// The name of the missing program.
     pub fn start() -> Result<Self, String> {
         let folder = Scratch::new("nsd");
         for origin in [SIGNED, UNSIGNED] {
@@ -59,7 +59,7 @@ impl Nsd {
         })
     }
 
-    /// Where it answers, by UDP and TCP.
+    /// The address of nsd, for UDP and TCP.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }

@@ -1,4 +1,4 @@
-//! What the node is like each second.
+//! Samples of the node, one a second.
 
 use std::fmt;
 use std::fs::File;
@@ -11,14 +11,14 @@ use steppe_testkit::{Peer, SteadyLoad, TcpStates, resident_bytes};
 
 use super::site::Fault;
 
-/// How much more may be held in the last third than in the first, by the medians of both.
+/// Growth allowed from the first third to the last, by the medians of both.
 ///
-/// Buffers that are kept for the next burst and the allocator's own come to some hundred KiB up
-/// and down. A leak of a byte a request makes 10 MB of a third of the whole night, at the 15,000
-/// requests a second that a small machine has.
+/// Buffers that are kept for the next burst and the allocator's own change by some hundred KiB up
+/// and down. A leak of a byte a request would make 10 MB in a third of the whole night, at the
+/// 15,000 requests a second of a small machine.
 const GROWTH_BYTES_MAX: u64 = 2 << 20;
 
-/// One line.
+/// A sample of one second, and its line.
 #[derive(Debug, Clone)]
 struct Sample {
     anonymous_bytes: u64,
@@ -28,7 +28,7 @@ struct Sample {
     text: String,
 }
 
-/// All lines so far.
+/// The samples so far, and their file.
 pub struct Diary {
     pid: u32,
     admin: SocketAddr,
@@ -39,7 +39,7 @@ pub struct Diary {
 }
 
 impl Diary {
-    /// Of the node with this id and admin.
+    /// Opens the diary of the node with this process ID and admin address.
     pub fn open(pid: u32, admin: SocketAddr) -> Self {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("night.csv");
         let mut file = File::create(&path).expect("the target folder is writable");
@@ -55,7 +55,7 @@ impl Diary {
         }
     }
 
-    /// Notes each second until `end`, once at least.
+    /// Adds a sample each second until `end`, at least one.
     pub fn note_until(&mut self, end: Instant, fault: Fault, load: &SteadyLoad) {
         loop {
             self.note(fault, load);
@@ -63,7 +63,7 @@ impl Diary {
             if left.is_zero() {
                 return;
             }
-            // A line a second, as the diary says.
+            // One sample a second.
             std::thread::sleep(left.min(Duration::from_secs(1)));
         }
     }
@@ -107,7 +107,7 @@ impl Diary {
         self.samples.last().map_or("", |sample| &sample.text)
     }
 
-    /// What must hold at each sample, and over all of them.
+    /// Checks each sample, and the growth over all of them.
     #[track_caller]
     pub fn judge(&self) {
         for sample in &self.samples {
@@ -118,7 +118,7 @@ impl Diary {
         assert!(last <= first + GROWTH_BYTES_MAX, "{first}, then {last}");
     }
 
-    /// Of what is held, in the first and in the last third.
+    /// The medians of anonymous memory, in the first and in the last third.
     fn medians(&self) -> [u64; 2] {
         let third = self.samples.len() / 3;
         let median = |samples: &[Sample]| {

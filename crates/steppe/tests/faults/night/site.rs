@@ -1,4 +1,4 @@
-//! A node, five servers of HTTP/1.1 and three of HTTP/2, and what goes wrong with them.
+//! A node, five servers of HTTP/1.1 and three of HTTP/2, and their faults.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub const CONTENT: &str = "hello";
 const NAME: &str = "app.steppe.test";
 const NAMED: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 3);
 
-/// What happens.
+/// A fault of the site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Killed,
@@ -48,7 +48,7 @@ impl Fault {
         Self::BrokenReload,
     ];
 
-    /// What it lasts, in halves of what the gentle ones do.
+    /// The duration of the fault, in halves of that of the gentle ones.
     pub fn halves(self) -> u32 {
         match self {
             Self::Slow | Self::Lossy | Self::NamesGone => 2,
@@ -60,11 +60,11 @@ impl Fault {
 pub struct Site {
     pub node: Steppe,
     plain: NodeConfig,
-    /// Over TLS.
+    /// The address of the listener over TLS.
     secure: SocketAddr,
     moody: Moody,
     moody_h2: Moody,
-    /// One of HTTP/1.1, one of HTTP/2.
+    /// The servers that fail: one of HTTP/1.1, one of HTTP/2.
     ill: [Nginx; 2],
     _good: [Nginx; 2],
     // Servers end before the namespace does.
@@ -75,7 +75,7 @@ pub struct Site {
     _port: Port,
 }
 
-/// A configuration with upstreams of both versions, and a listener of TLS beside the one that the run says.
+/// A configuration with upstreams of both versions, and a listener of TLS besides that of the test run.
 fn config(servers: Vec<String>, servers_of_h2: [SocketAddr; 3]) -> NodeConfig {
     let settings = |u: Section| settings(u).set("balance", "least-request");
     let shown = Section::new()
@@ -99,7 +99,7 @@ fn config(servers: Vec<String>, servers_of_h2: [SocketAddr; 3]) -> NodeConfig {
 }
 
 impl Site {
-    /// Builds it; what can't be had here is left out, and said.
+    /// Builds the site; parts that this machine can't provide are left out, and reported.
     pub fn build() -> Self {
         let (line, names) = (Namespace::new(), NameServer::start(&[(NAME, NAMED)]));
         let reasons = [line.as_ref().err(), names.as_ref().err()];
@@ -152,7 +152,7 @@ impl Site {
         }
     }
 
-    /// Lets it happen; false where it can't here.
+    /// Begins a fault; false if this machine can't.
     pub fn begin(&mut self, fault: Fault) -> bool {
         match fault {
             Fault::Killed => self.ill.iter_mut().for_each(Nginx::kill),
@@ -184,7 +184,7 @@ impl Site {
         true
     }
 
-    /// Mends what [`Site::begin`] did.
+    /// Ends the fault that [`Site::begin`] began.
     pub fn end(&mut self, fault: Fault) {
         match fault {
             Fault::Killed => self.ill.iter_mut().for_each(Nginx::restart),
@@ -195,7 +195,7 @@ impl Site {
             Fault::Slow | Fault::Lossy => self.line.as_mut().expect("it was there").mend(),
             Fault::NamesGone => self.names.as_mut().expect("it was there").restart(),
         }
-        // They keep every byte that reached them.
+        // The origins keep every byte that reached them.
         self.moody.origin.forget();
         self.moody_h2.origin.forget();
     }
@@ -239,7 +239,7 @@ impl Site {
         assert_eq!(answer.status(), status, "{}", answer.text());
     }
 
-    /// Waits until each server is back, and asked again.
+    /// Waits until each server is back, and gets requests again.
     pub fn wait_until_well(&self, load: &SteadyLoad) {
         let asked = |server: &serde_json::Value| server["requests"].as_u64().expect("a number");
         let before: Vec<_> = servers(&self.node).iter().map(asked).collect();

@@ -1,4 +1,4 @@
-//! One is fetched for all who want it, whoever of them stays.
+//! One fetch for all clients of a response, whichever of them stays.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn who_follows_reads_while_it_streams_and_stays_when_others_leave() {
         eventually("the first has half", || leader.so_far().body.len() == 10);
         let follower = site.curl("/a").start();
         eventually("the second has half", || follower.so_far().body.len() == 10);
-        // Its process is killed.
+        // The client's process is killed.
         drop(leader);
         let third = site.curl("/a").start();
         eventually("the third has half", || third.so_far().body.len() == 10);
@@ -142,14 +142,14 @@ fn who_reads_slowly_holds_nobody_up() {
     let mut slow = site.node.connect_narrow(4096);
     let host = site.node.gateway();
     slow.send(format!("GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-    // It asked first, and reads nothing but its head.
+    // The slow client came first, and reads only its head.
     assert!(slow.head().is_some());
     let got = site.get("/a");
     assert_eq!(got.body.len(), content.len());
     assert_eq!(site.asked("/a"), 1);
 }
 
-/// Not even where it is too large to be stored, which is known only when it has come so far.
+/// A response too large to be stored, which is known only after that many bytes.
 #[test]
 fn who_reads_slowly_what_is_too_large_is_left_behind() {
     const PIECES: usize = 1024;
@@ -171,7 +171,7 @@ fn who_reads_slowly_what_is_too_large_is_left_behind() {
     });
     let site = Site::start(origin, Protocol::H1, "max_object_bytes = \"64KiB\"", "");
     let host = site.node.gateway();
-    // One asked first and reads nothing but its head; the other follows, and reads a little now and then.
+    // One client came first and reads only its head; the other follows, and reads a little now and then.
     let begin = || {
         let mut slow = site.node.connect_narrow(4096);
         slow.send(format!("GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n"));
@@ -196,7 +196,7 @@ fn who_reads_slowly_what_is_too_large_is_left_behind() {
     drop(silent);
 }
 
-/// Each has a connection to a server, and none of them a client.
+/// Fetches with a connection to a server each, and without a client.
 #[test]
 fn so_many_fetches_go_on_that_nobody_waits_for() {
     const CLIENTS: usize = 100;

@@ -1,4 +1,4 @@
-//! What is stored, for whom, and for how long.
+//! Stored responses: which are stored, for which clients, and for how long.
 
 use super::*;
 
@@ -21,11 +21,11 @@ fn what_is_fresh_is_served_from_the_store() {
             assert_eq!(second.head.field("cache-control"), Some("max-age=3600"));
             assert!(second.head.field("date").is_some());
             assert_eq!(site.asked("/a?q=1"), 1);
-            // A head is that of what is stored.
+            // A HEAD is answered from the stored response.
             let head = site.curl("/a?q=1").args(["-I"]).run();
             assert_eq!(head.head.field("content-length"), Some("8"));
             assert_eq!((head.head.status(), is_hit(&head)), (200, true));
-            // Another query is another resource.
+            // Another query makes another resource.
             assert_eq!(text(&site.get("/a?q=2")), "answer 1");
         },
     );
@@ -64,7 +64,8 @@ fn what_says_so_is_not_stored() {
     });
 }
 
-/// Fields of a response by its path, and whether RFC 9111 §3.5 lets others have it than who asked.
+/// Fields of a response by its path; true if RFC 9111 §3.5 allows to serve it to other clients than
+/// the first.
 const CONTROLS: [(&str, &str, bool); 11] = [
     ("/public", "cache-control: public, max-age=60\r\n", true),
     ("/s-maxage", "cache-control: s-maxage=60\r\n", true),
@@ -139,7 +140,7 @@ fn what_came_with_authorization_is_for_nobody_else() {
     });
 }
 
-/// As often as one visitor asks for it.
+/// A page is stored for other clients even after one visitor has requested it several times.
 #[test]
 fn what_is_for_one_visitor_keeps_nothing_from_being_stored() {
     let answer = |request: &Message, count: usize| {
@@ -163,8 +164,8 @@ fn what_is_for_one_visitor_keeps_nothing_from_being_stored() {
     }
 }
 
-/// Two users whom the filters of `auth` let in by the field that `who` makes of their name: what their
-/// server does not say is for others is for neither of them.
+/// Two users whom the filters of `auth` let in by the field that `who` makes of their name: a
+/// response that its server does not declare shared is served to neither of them from the store.
 fn each_user_has_their_own(auth: &str, filters: &[&str], who: impl Fn(&str) -> String) {
     for protocol in [Protocol::H1, Protocol::H2] {
         let origin = RawOrigin::replying(|request| {
@@ -186,7 +187,7 @@ fn each_user_has_their_own(auth: &str, filters: &[&str], who: impl Fn(&str) -> S
                 let got = (&*text(&got), is_hit(&got), site.asked(target));
                 assert_eq!(got, want, "{target} {protocol:?}");
             }
-            // What is stored is for those who get as far.
+            // The filters before the cache apply to stored responses.
             assert_eq!(site.get(target).head.status(), 401, "{target}");
         }
     }
@@ -202,7 +203,7 @@ fn what_a_token_lets_in_is_for_nobody_else() {
     });
 }
 
-/// Even where nothing is left of what it was let in by.
+/// Applies even if a filter removes the credentials before the cache.
 #[test]
 fn what_a_password_lets_in_is_for_nobody_else() {
     use base64::Engine;
@@ -308,7 +309,7 @@ fn requests_may_ask_for_what_is_newer() {
         }
         let old = site.get_with("/a", ["Pragma: no-cache"]);
         assert_eq!(text(&old), "answer 3");
-        // What came is stored in the place of what was.
+        // The new response replaces the stored one.
         assert_eq!(text(&site.get("/a")), "answer 3");
         site.get_with("/b", ["Cache-Control: no-store"]);
         assert!(!is_hit(&site.get("/b")));
@@ -354,7 +355,7 @@ fn cookies_are_stored_where_everybody_says_so() {
         site.get("/a");
         assert!(!is_hit(&site.get("/a")));
     });
-    // Without the cookie, it is for all.
+    // Without the cookie, it is served to all clients.
     let withheld = |_: &Message, _| {
         let control = "cache-control: max-age=60, private=\"set-cookie\"\r\n";
         ok(&format!("{control}set-cookie: a=b\r\n"), "x")

@@ -1,8 +1,9 @@
-//! What is stored is found again by those whom it is for, and by nobody else.
+//! Stored responses are found again by the clients they are meant for, and only by those.
 
 use super::*;
 
-/// An origin that says what it was asked for, and a site with `filters` in front of it.
+/// An origin that answers with the request's host and scheme, and a site with `filters` in front of
+/// it.
 fn telling(protocol: Protocol, more: &str, filters: &[&str]) -> Site {
     let origin = RawOrigin::replying(|request| {
         let told = |name| request.field(name).unwrap_or_default().to_owned();
@@ -108,7 +109,7 @@ fn what_a_trusted_proxy_says_is_told_apart() {
                 );
                 assert!(is_hit(&site.get_with("/a", [field])), "{field}");
             }
-            // Addresses are each client's own.
+            // Addresses differ for each client.
             for field in [
                 "X-Forwarded-For: 192.0.2.7",
                 "X-Real-IP: 192.0.2.7",
@@ -124,7 +125,7 @@ fn what_a_trusted_proxy_says_is_told_apart() {
     }
 }
 
-/// A client of a proxy that passes on what it sends may invent values.
+/// A client may invent values of fields that its proxy passes on.
 #[test]
 fn so_much_is_stored_of_one_uri_as_variants_may_be() {
     let trusted = "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";

@@ -1,4 +1,4 @@
-//! What operators see and do, and what the cache does to the budget.
+//! Operation of the cache: purges, metrics, and its share of the budget.
 
 use steppe_testkit::{Scratch, eventually};
 
@@ -65,7 +65,7 @@ fn metrics_and_admin_tell_what_it_does() {
         }
         site.get("/private");
         site.get("/private");
-        // A request is counted when its response is out.
+        // A request is counted only after its response was sent.
         eventually("five are counted", || {
             let metrics = site.node.metrics();
             metrics.sum("steppe_http_cache_requests_total", &[]) == 5.0
@@ -140,10 +140,10 @@ fn a_full_cache_gives_way_first() {
         peer.response().status()
     };
     (0..400).for_each(|at| assert_eq!(ask(&mut peer, at), 200));
-    // It leaves an eighth of the budget to others.
+    // The cache leaves an eighth of the budget to others.
     let full = bytes();
     assert!((25e6..60e6).contains(&full), "{full}");
-    // Each of them holds a buffer that its head may grow in.
+    // Each of them holds a buffer for its head.
     let crowd: Vec<_> = (0..2000)
         .map(|_| {
             let mut peer = site.node.connect();
@@ -193,7 +193,7 @@ fn what_is_stored_outlives_a_reload() {
     assert_eq!(site.asked("/a"), 1);
 }
 
-/// A response that is stored for all clients ties none of them to a server.
+/// A stored response must not tie its clients to a server.
 #[test]
 fn a_response_of_a_sticky_upstream_is_stored_without_its_cookie() {
     let origin = RawOrigin::replying(|_| ok(FRESH, "one for all").into_bytes());
@@ -211,7 +211,7 @@ fn a_response_of_a_sticky_upstream_is_stored_without_its_cookie() {
     assert!(post.head.field("set-cookie").is_some());
 }
 
-/// The request of a cache is logged with what its client asked for.
+/// The error log names the request of the client whose fetch failed.
 #[test]
 fn a_failed_fetch_has_host_and_path_in_the_error_log() {
     let origin = RawOrigin::replying(|_| b"no response".to_vec());

@@ -1,4 +1,4 @@
-//! Parts of what is stored.
+//! Ranges of stored responses.
 
 use super::*;
 
@@ -84,7 +84,7 @@ fn ranges_of_another_version_are_not_sent() {
             (ask("\"v\""), ask("\"w\""), ask("W/\"v\"")),
             (206, 200, 200)
         );
-        // What can't be read asks for all of it.
+        // An unreadable range requests the whole.
         assert_eq!(site.get_with("/a", ["Range: lines=0-1"]).head.status(), 200);
     });
 }

@@ -1,8 +1,8 @@
-//! Asking whether what is stored still holds, and using what is stale.
+//! Validation of stored responses, and the use of stale ones.
 
 use super::*;
 
-/// Stale when it comes, and to be validated.
+/// Fields of a response that is stale on arrival, and has a validator.
 const STALE: &str = "cache-control: max-age=10\r\nage: 10\r\netag: \"v\"\r\n";
 
 #[test]
@@ -187,7 +187,7 @@ fn what_is_stale_stands_in_for_a_server_that_fails() {
         (_, 0) => ok(STALE, "old"),
         ("/503", _) => response("503 Service Unavailable", "", "sorry"),
         ("/404", _) => response("404 Not Found", "", "gone"),
-        // Not a response.
+        // Bytes that are no response.
         _ => "nonsense\r\n\r\n".into(),
     };
     for (target, stands_in) in [("/503", true), ("/broken", true), ("/404", false)] {
@@ -200,13 +200,14 @@ fn what_is_stale_stands_in_for_a_server_that_fails() {
     with_each("", answer, |site| {
         site.get("/503");
         assert_eq!(site.get("/503").head.status(), 503);
-        // Where its client says so.
+        // The client allows it.
         let told = site.get_with("/503", ["Cache-Control: stale-if-error=600"]);
         assert_eq!(text(&told), "old");
     });
 }
 
-/// A refusal of one request is for one client; what is stored goes on standing in, for HEAD as well.
+/// A refusal of one request is for one client; the stored response still replaces errors, for HEAD
+/// as well.
 #[test]
 fn a_refusal_of_one_request_changes_nothing_for_others() {
     let answer = |request: &Message, count: usize| match count {
@@ -222,7 +223,7 @@ fn a_refusal_of_one_request_changes_nothing_for_others() {
         let head = site.curl("/a").args(["--head"]).run();
         assert_eq!((head.exit, head.head.status()), (0, 200), "{head:?}");
     });
-    // Nor is what is not there yet kept from being stored.
+    // A refusal does not keep a later response from being stored, either.
     let answer = |request: &Message, _| match request.field("x-bad") {
         Some(_) => response("400 Bad Request", "", "you"),
         None => ok(FRESH, "good"),
@@ -250,7 +251,7 @@ fn what_the_server_keeps_from_others_takes_the_place_of_what_is_stored() {
     });
 }
 
-/// By the settings alone, where the response came stale and has nothing to be asked about with.
+/// Served stale by the settings alone: the response came stale and has no validator.
 #[test]
 fn what_came_stale_stands_in_where_the_settings_say_so() {
     let answer = |_: &Message, count: usize| match count {
@@ -270,7 +271,7 @@ fn a_server_that_is_not_there_is_stood_in_for() {
             if peer.index == 0 && peer.request().is_some() {
                 peer.send(ok(STALE, "old"));
             }
-            // Every other connection ends without a word.
+            // Every other connection ends without a response.
         });
         let site = Site::start(origin, protocol, "stale_if_error = \"10m\"", "");
         assert_eq!(text(&site.get("/a")), "old");

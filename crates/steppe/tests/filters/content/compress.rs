@@ -1,4 +1,4 @@
-//! `compress`: what is encoded, and what is not.
+//! `compress`: encoded responses, and those left as they are.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -13,14 +13,14 @@ const KEYS: &str = "kind = \"compress\"\nbreach = \"off\"";
 const JSON: &str = "content-type: application/json\r\n";
 const CODINGS: [&str; 3] = ["gzip", "br", "zstd"];
 
-/// An origin of 10 KiB of JSON whose responses have these fields too.
+/// An origin of 10 KiB of JSON with these additional fields.
 fn json_origin(fields: &str) -> (RawOrigin, Vec<u8>) {
     let content = records(10 << 10, 7);
     let origin = RawOrigin::answering(response(&format!("{JSON}{fields}"), &content));
     (origin, content)
 }
 
-/// What another program makes of encoded content.
+/// The output of another program for encoded content.
 pub(super) fn decoded(program: &str, args: &[&str], encoded: &[u8]) -> Vec<u8> {
     let mut command = Command::new(program);
     command
@@ -42,7 +42,7 @@ pub(super) fn decoded(program: &str, args: &[&str], encoded: &[u8]) -> Vec<u8> {
 const NODE: &str = "const z = require('zlib'), fs = require('fs');
 const input = fs.readFileSync(0);
 process.stdout.write(z[process.argv[1]](input));";
-/// Of one gzip, with nothing behind it.
+/// A Python program that decodes one gzip, with nothing behind it.
 pub(super) const PYTHON: &str = "import sys, zlib
 decoder = zlib.decompressobj(31)
 out = decoder.decompress(sys.stdin.buffer.read()) + decoder.flush()
@@ -52,7 +52,7 @@ sys.stdout.buffer.write(out)";
 #[test]
 fn each_coding_is_read_by_the_decoders_of_others() {
     let (origin, content) = json_origin("");
-    // A padded form is to be read by all of them, too.
+    // All of the decoders must read the padded form, too.
     for keys in [KEYS, "kind = \"compress\"\nbreach = \"pad\""] {
         let node = filtered(&origin, keys);
         for version in VERSIONS {
@@ -109,7 +109,7 @@ fn the_client_s_weights_come_first_and_then_the_order_of_the_keys() {
             };
             let got = get(&node, "/", &[version, "-H", &field]);
             assert_eq!(got.head.field("content-encoding"), expected, "{accept}");
-            // It could have been another.
+            // The response could have been another one.
             assert_eq!(got.head.field("vary"), Some("accept-encoding"), "{accept}");
             assert_eq!(got.body == content, expected.is_none(), "{accept}");
         }
@@ -136,7 +136,7 @@ fn count(value: f64) -> usize {
     value as usize
 }
 
-/// Fields of a response, whether it is encoded, and whether it could have been.
+/// Fields of a response, whether it is encoded, and whether it varies.
 const HEADS: [(&str, bool, bool); 12] = [
     ("content-type: text/html; charset=utf-8\r\n", true, true),
     ("content-type: TEXT/CSS\r\n", true, true),
@@ -348,7 +348,7 @@ fn a_level_says_how_hard_a_coding_tries() {
     }
 }
 
-/// Megabytes in both framings, through a buffer of a few: it is streamed.
+/// Megabytes in both framings, through a buffer of a few: the content is streamed.
 #[test]
 fn long_content_is_whole_and_never_gathered() {
     let content = records(6 << 20, 11);
@@ -386,13 +386,13 @@ fn long_content_is_whole_and_never_gathered() {
             }
         }
     }
-    // Of twelve downloads of 6 MB, none was ever there at once.
+    // Of twelve downloads of 6 MB, none was ever in memory at once.
     let memory = node.admin_json("/memory");
     let peak = memory["budget"]["peak_bytes"].as_u64();
     assert!(peak.is_none_or(|peak| peak < 16 << 20), "{peak:?}");
 }
 
-/// An origin that sends an event, and the next only when it is told that the first has come.
+/// An origin that sends an event, and the next one only after the test has received the first.
 fn events(fields: &'static str) -> (RawOrigin, std::sync::mpsc::SyncSender<()>) {
     let (tell, told) = std::sync::mpsc::sync_channel::<()>(1);
     let told = std::sync::Mutex::new(told);
@@ -536,14 +536,14 @@ fn strict_leaves_what_may_vary_by_a_secret() {
     ] {
         assert!(!is_encoded("/", &[secret]), "{secret}");
     }
-    // What a browser says of the site goes before what a page may choose.
+    // The browser's own statement about the site outranks fields that a page may set.
     assert!(!is_encoded("/", &["sec-fetch-site: cross-site", &same]));
     assert!(!is_encoded("/login", &[]));
     assert!(!is_encoded("/account/1", &[]));
     assert!(is_encoded("/accounts", &[]));
 }
 
-/// Whether it stands before or behind the filter that finds out who asks.
+/// Applies whether the filter stands before or behind the one that authenticates.
 #[test]
 fn strict_leaves_what_a_filter_has_let_somebody_in_for() {
     let origin = RawOrigin::answering(response(JSON, &records(10 << 10, 7)));
@@ -616,7 +616,7 @@ fn a_client_of_http_1_0_gets_it_until_the_end() {
     assert!(got.body == content);
 }
 
-/// Contexts are used again: many responses, of many streams at once, are each whole.
+/// Encoder contexts are reused: many responses, of many streams at once, are each whole.
 #[test]
 fn responses_side_by_side_do_not_mix() {
     let origin = RawOrigin::replying(|request| {

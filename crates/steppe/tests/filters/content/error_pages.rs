@@ -6,7 +6,7 @@ use super::*;
 
 const BUSY: &str = "<!doctype html><title>Busy</title><p>Back in a minute.\n";
 
-/// A node whose one route has these filters, in front of `origin`; `f` is the one of `PAGES`.
+/// A node whose one route has these filters, in front of `origin`; `f` is that of `PAGES`.
 fn started(origin: &RawOrigin, filters: &[&str], config: NodeConfig) -> Steppe {
     Steppe::builder()
         .with("origin", origin.address())
@@ -58,7 +58,7 @@ fn answers(node: &Steppe) -> f64 {
 
 #[test]
 fn what_the_node_fails_with_is_said_by_a_page() {
-    // It takes connections and says nothing that could be read.
+    // The origin accepts connections and answers nonsense.
     let origin = RawOrigin::answering("nonsense\r\n\r\n");
     let node = started(&origin, &["f"], pages());
     let length = BUSY.len().to_string();
@@ -74,7 +74,7 @@ fn what_the_node_fails_with_is_said_by_a_page() {
     }
 }
 
-/// A client of HTTP/1.1 sends its next request behind an answer whose content is not its head's own.
+/// A client of HTTP/1.1 pipelines its next request behind an answer with replaced content.
 #[test]
 fn a_connection_goes_on_behind_a_page() {
     let origin = RawOrigin::answering("nonsense\r\n\r\n");
@@ -115,7 +115,7 @@ fn what_filters_refuse_keeps_its_status_and_fields() {
         assert_eq!(announced(&head), (401, TEXT), "{version}");
         assert_eq!(head.head.all("content-length"), ["2"]);
     }
-    // What stands before it is not its own.
+    // Filters before it keep their own answers.
     let node = started(&origin, &["jwt", "f"], pages().with_toml(jwt));
     assert_ne!(text(&get(&node, "/", &[VERSIONS[0]])), "no");
 }
@@ -159,7 +159,7 @@ fn a_server_has_its_own_words_unless_all_are_replaced() {
         assert_eq!(empty.head.field("retry-after"), Some("9"));
         assert_eq!(text(&get(&node, "/", &[version])), "ok");
     }
-    // What was replaced was read to its end.
+    // The replaced response was read to its end.
     assert_eq!(origin.accepted() - before, 1);
 }
 
@@ -210,7 +210,7 @@ fn a_file_is_read_again_by_a_reload() {
     let origin = RawOrigin::answering("nonsense\r\n\r\n");
     let node = started(&origin, &["f"], pages());
     assert_eq!(text(&get(&node, "/", &[])), BUSY);
-    // Of the largest size that there is, which comes whole.
+    // The largest page that is allowed, which is sent whole.
     let large = "x".repeat(64 << 10);
     node.scratch().write("busy.html", &large);
     assert_eq!(text(&get(&node, "/", &[])), BUSY);

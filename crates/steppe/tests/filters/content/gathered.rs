@@ -1,4 +1,4 @@
-//! `compress`: short content that becomes gzip all at once, and content that turns out to be none of that.
+//! `compress`: short content that becomes gzip all at once, and content that turns out to be longer.
 
 use serde_json::Value;
 use steppe_testkit::{FieldSection, H2Frame, H2Peer, PATIENCE, RawOrigin, observe_until};
@@ -9,7 +9,7 @@ use super::{VERSIONS, filtered, get, noise, records, response};
 const KEYS: &str = "kind = \"compress\"\nmin_bytes = 0\nalgorithms = [\"gzip\"]";
 const MODES: [&str; 2] = ["off", "pad"];
 const JSON: &str = "content-type: application/json\r\n";
-/// What is gathered has so much at most.
+/// Bytes of content that is gathered, at most.
 const GATHERED_BYTES: usize = 64 << 10;
 
 fn content(kind: &str, bytes: usize) -> Vec<u8> {
@@ -79,7 +79,7 @@ fn short_content_is_whole_however_long_it_is_and_comes() {
     }
 }
 
-/// Half of it is there, and the rest comes only when that has arrived: nobody waits for the whole then.
+/// Half of the content is there, and the rest comes only after the client has that: nothing waits for the whole then.
 #[test]
 fn what_pauses_goes_on() {
     const HALF_BYTES: usize = 5000;
@@ -123,12 +123,12 @@ fn what_pauses_goes_on() {
     }
 }
 
-/// Streams that nobody reads have encoders; what was compressed at once has none any more.
+/// Streams of which the client reads nothing have encoders; content that was compressed at once has none any more.
 #[test]
 fn short_responses_in_flight_share_one_encoder() {
     const STREAMS: usize = 40;
-    /// One encoder, what a lease draws ahead, and some encoders for responses that a busy machine has pause. One
-    /// each would take 15 MiB.
+    /// One encoder, bytes that a lease draws ahead, and some encoders for responses that pause on a busy machine. One
+    /// for each response would take 15 MiB.
     const SHARED_BYTES: u64 = 4 << 20;
     const INITIAL_WINDOW_SIZE: u16 = 4;
     let content = content("records", 20 << 10);
@@ -157,7 +157,7 @@ fn short_responses_in_flight_share_one_encoder() {
     }
 }
 
-/// Of the account of this name, wherever it is below `account`.
+/// Reserved bytes of the account of this name, anywhere below `account`.
 fn reserved_bytes(account: &Value, name: &str) -> Option<u64> {
     if account["name"].as_str()?.ends_with(name) {
         return account["reserved_bytes"].as_u64();

@@ -1,7 +1,7 @@
-//! A full cache, slow downloads that are compressed and a storm of uploads, all at once in a small budget: what is
-//! stored gives way before anybody is refused, and the budget is kept.
+//! A full cache, slow compressed downloads and a storm of uploads, all at once in a small budget: stored responses are
+//! evicted before a request is refused, and the budget is kept.
 //!
-//! Uploads that pass take little memory, whatever their number; those that are edited are held whole. There are both.
+//! Uploads that are passed on take little memory, whatever their number; edited ones are held whole. There are both.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use steppe_testkit::{
 use super::{noise, records, response};
 
 const BUDGET_BYTES: u64 = 64 << 20;
-/// What the process may take beyond: program, stacks, tables.
+/// Memory of the process beyond the budget: program, stacks, tables.
 const BEYOND_BYTES: u64 = 24 << 20;
-/// What the cache has before the storm, which is nearly all that it takes by itself.
+/// Bytes in the cache before the storm, which is nearly all that it takes by itself.
 const STORED_BYTES: f64 = (43 << 20) as f64;
-/// Of so much it is empty: responses that are being read stay.
+/// Bytes at which the cache counts as empty: responses that are being read stay.
 const REST_BYTES: f64 = (1 << 20) as f64;
 const OBJECT_BYTES: usize = 64 << 10;
 const DOWNLOAD_BYTES: usize = 1 << 20;
 const UPLOAD_BYTES: u64 = 60_000;
-/// Uploads that are held at once, and what each has, in a buffer of 128 KiB: more than is free beside what is
-/// stored, and less than the budget.
+/// Uploads that are held at once, and the bytes of each, in a buffer of 128 KiB: more than is free besides the cache,
+/// and less than the budget.
 const HELD: usize = 200;
 const HELD_BYTES: usize = 80_000;
-/// What the origin reads of all uploads a second.
+/// Bytes of all uploads that the origin reads a second.
 const ORIGIN_BYTES_PER_SECOND: u64 = 20_000_000;
 
-/// Downloads, and uploads that pass, at once.
+/// Downloads, and uploads that are passed on, at once.
 fn crowd() -> (usize, u64) {
     if is_long() {
         (1_000, 2_000)
@@ -38,7 +38,7 @@ fn crowd() -> (usize, u64) {
     }
 }
 
-/// What the node told at one time.
+/// Figures of the node at one time.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     stored_bytes: f64,
@@ -68,7 +68,7 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
         }
     });
     let sink = FlowOrigin::start(ORIGIN_BYTES_PER_SECOND);
-    // The kernel's buffers are not the node's to account for, and are bounded too where it lets a test bound them.
+    // The kernel's buffers are outside of the node's accounts; a control group bounds them if the kernel allows that.
     let cgroup = Cgroup::with_memory(2 * BUDGET_BYTES).ok();
     let builder = Steppe::builder()
         .with("origin", pages.address())
@@ -77,9 +77,9 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
         Some(cgroup) => builder.in_cgroup(cgroup),
         None => builder,
     };
-    // Readers that stop are what is tested, and not that they are noticed.
+    // The subject of the test is readers that stop, not their timeout.
     let config = NodeConfig::plain()
-        // They stand for many clients.
+        // The connections stand for many clients.
         .set("node.client_share", "off")
         .listener(|l| l.set("timeouts.write_stall", "5m"))
         .with_toml(FURTHER);
@@ -100,7 +100,7 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
         let begun = peers.iter_mut().filter_map(Peer::head);
         let mut statuses: Vec<u16> = begun.map(|head| head.status()).collect();
         for peer in &mut held {
-            // One that was refused is closed.
+            // A connection whose request was refused is closed.
             let _ = peer.try_send(b"}");
             statuses.push(peer.response().status());
         }
@@ -123,14 +123,14 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
     let after = watched.last().expect("it was told at the end");
     assert!(after.evicted > 0.0, "nothing gave way: {after:?}");
     assert!(after.stored_bytes < before.stored_bytes / 2.0, "{after:?}");
-    // Each time that somebody was refused, nothing was left that could have given way.
+    // Each time that a request was refused, nothing that could be evicted was left.
     for pair in watched.windows(2) {
         let is_refused = pair[1].refused > pair[0].refused;
         assert!(!is_refused || pair[1].stored_bytes < REST_BYTES, "{pair:?}");
     }
     assert_eq!(report.wrong, 0, "{report:?}");
     if !is_long() {
-        // What gave way is room enough.
+        // The evicted bytes suffice.
         assert_eq!(after.refused, 0.0, "{after:?}");
         assert_eq!(report.served, uploads, "{report:?}");
         assert_eq!(statuses, vec![200; downloads + HELD]);
@@ -138,7 +138,7 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
     drop(peers);
 }
 
-/// Beside the route of [`NodeConfig::plain`], which no request takes.
+/// Tables besides the route of [`NodeConfig::plain`], which no request matches.
 const FURTHER: &str = r#"
 [http.upstream.sink]
 servers = ["{sink}"]
@@ -171,7 +171,7 @@ path = "/upload/{rest*}"
 upstream = "sink"
 "#;
 
-/// Has the cache store what nobody asks for again.
+/// Fills the cache with responses that are not requested again.
 fn fill(node: &Steppe) {
     let mut peer = node.connect();
     for number in 0.. {
@@ -198,7 +198,7 @@ fn begin(node: &Steppe, at: usize) -> Peer {
     peer
 }
 
-/// An upload that is edited, but for its last byte.
+/// An upload that is edited, without its last byte.
 fn hold(node: &Steppe) -> Peer {
     let mut peer = node.connect();
     let text = "x".repeat(HELD_BYTES - "{\"a\":\"\"}".len());

@@ -1,15 +1,15 @@
-//! Compression while memory is short: what has no room for an encoder goes as it is, and the budget is kept.
+//! Compression while memory is short: responses without room for an encoder are sent unencoded, and the budget is kept.
 
 use steppe_testkit::{MemoryMeter, Peer, RawOrigin};
 
 use super::compress::decoded;
 use super::{filtered, records, response};
 
-/// `memory_budget` of the node, and what its process may take beyond: program, stacks, tables.
+/// `memory_budget` of the node, and memory of its process beyond: program, stacks, tables.
 const BUDGET_BYTES: u64 = 64 << 20;
 const BEYOND_BYTES: u64 = 24 << 20;
 
-/// Slow downloads at once; with `STEPPE_LONG=1` as many as the documentation tells of.
+/// Slow downloads at once; with `STEPPE_LONG=1` as many as the documentation names.
 fn downloads() -> usize {
     let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
     if is_long { 1000 } else { 150 }
@@ -33,7 +33,7 @@ fn measured_slow_compressed_downloads_keep_the_budget() {
             (peer, at)
         })
         .collect();
-    // Each has begun, and none reads on: what is in flight is all that the node may hold.
+    // Each download has begun, and no client reads on: the responses in flight are all that the node may hold.
     let begun: Vec<bool> = peers
         .iter_mut()
         .map(|(peer, _)| peer.head().is_some_and(|head| head.status() == 200))
@@ -51,7 +51,7 @@ fn measured_slow_compressed_downloads_keep_the_budget() {
         "{} MiB resident",
         peak.high_water_bytes >> 20
     );
-    // And with room again, it is compressed again.
+    // With room again, responses are compressed again.
     let mut peer = node.connect();
     peer.send("GET / HTTP/1.1\r\nHost: a.example\r\nAccept-Encoding: gzip\r\n\r\n");
     let answer = peer.response();

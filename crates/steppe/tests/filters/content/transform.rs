@@ -10,7 +10,7 @@ use super::{VERSIONS, filtered, filtering, get, refused, response};
 
 const JSON: &str = "content-type: application/json\r\n";
 
-/// An origin that answers with the request that it got, as text.
+/// An origin that answers with the request that it received, as text.
 fn mirror() -> RawOrigin {
     RawOrigin::replying(|request| response("content-type: text/plain\r\n", &told(request)))
 }
@@ -40,7 +40,7 @@ fn told(request: &Message) -> Vec<u8> {
     [text.as_bytes(), &request.body].concat()
 }
 
-/// What the origin got of a request with these fields.
+/// The request that the origin received, sent with these fields.
 #[track_caller]
 fn seen(node: &Steppe, version: &str, path: &str, fields: &[&str]) -> String {
     let fields = fields.iter().flat_map(|field| ["-H", field]);
@@ -48,7 +48,7 @@ fn seen(node: &Steppe, version: &str, path: &str, fields: &[&str]) -> String {
     String::from_utf8_lossy(&get(node, path, &args).body).into_owned()
 }
 
-/// What the origin got of content that curl sent.
+/// The status, and the request that the origin received, for content sent by curl.
 #[track_caller]
 fn sent(node: &Steppe, version: &str, content: &[u8], args: &[&str]) -> (u16, String) {
     let file = node.scratch().write("content", content);
@@ -101,7 +101,7 @@ fn request_fields_are_made_of_what_patterns_find() {
         assert!(found.contains("x-user: ada\n"), "{found}");
         assert!(found.contains("x-tenant: acme-a/b\n"), "{found}");
         assert!(!found.contains("mine"), "{found}");
-        // Where nothing matches, it stays.
+        // If no pattern matches, the fields stay.
         let fields = ["x-user: Ada", "x-tenant: mine"];
         let kept = seen(&node, version, "/other", &fields);
         assert!(
@@ -154,7 +154,7 @@ fn what_a_group_matched_ends_no_field_and_no_line() {
         ] {
             let got = get(&node, &format!("/t/{evil}/x"), &[version]);
             let text = String::from_utf8_lossy(&got.body).into_owned();
-            // Refused, or one line that has it escaped.
+            // Refused, or passed on in one escaped line.
             if got.head.status() == 200 {
                 let line = text.lines().find(|line| line.starts_with("x-tenant: "));
                 let line = line.unwrap_or_else(|| panic!("{evil}: {text}"));
@@ -167,7 +167,7 @@ fn what_a_group_matched_ends_no_field_and_no_line() {
     }
 }
 
-/// A pattern that takes years where it goes back; here the request's own deadline would end it.
+/// A pattern that would take years with backtracking; here the request's own deadline would end it.
 #[test]
 fn a_pattern_takes_time_in_proportion() {
     let origin = mirror();
@@ -273,7 +273,7 @@ fn requests_that_are_too_long_or_no_json_are_refused() {
             let expected = if broken.is_empty() { 200 } else { 400 };
             assert_eq!(status, expected, "{version} {broken:?}");
         }
-        // It does not say that it is JSON.
+        // The type is not declared as JSON.
         let (status, got) = sent(
             &node,
             version,
@@ -295,7 +295,7 @@ fn requests_that_are_too_long_or_no_json_are_refused() {
         4.0 * VERSIONS.len() as f64 + 1.0,
         "each is the filter's"
     );
-    // Nothing of what was refused has reached the origin.
+    // No part of the refused requests has reached the origin.
     assert!(!origin.received().contains("aaaa"));
 }
 
@@ -355,7 +355,7 @@ fn json_of_responses_is_edited_and_has_its_length() {
     assert!(origin.received().contains("accept-encoding: identity"));
 }
 
-/// They are of the bytes that the server has sent.
+/// The digests are those of the server's bytes.
 #[test]
 fn digests_in_trailers_do_not_stay() {
     let chunked = format!(
@@ -385,7 +385,7 @@ fn calls_in_json_are_left_alone() {
     );
     assert_eq!(status, 200, "{text}");
     assert!(text.ends_with("{\"a\":1}"), "{text}");
-    // What a request says of itself says nothing of the response, and another line may be what counts.
+    // The request's type does not determine that of the response, and another field line may count.
     let origin = RawOrigin::answering(response(JSON, b"{\"old\":1}"));
     let node = filtered(&origin, EDITS);
     let call = "content-type: application/grpc";
@@ -403,7 +403,7 @@ fn calls_in_json_are_left_alone() {
     assert!(origin.received().contains("\"key\":1"));
 }
 
-/// What a filter takes out of a response does not come before it.
+/// A field that a filter removes from a response is not sent before it in an interim one.
 #[test]
 fn early_hints_have_links_alone_where_there_are_filters() {
     let hints = "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\nx-internal: 10.0.0.7\r\n\
@@ -469,7 +469,7 @@ fn responses_that_can_not_be_edited_are_refused_before_a_byte() {
     }
 }
 
-/// In front of the one that compresses, which has the last word on how long content is.
+/// A `compress` filter before it encodes the edited content, and determines its length.
 #[test]
 fn what_was_edited_is_compressed_by_a_filter_before() {
     let text = format!("{{\"old\":1,\"pad\":\"{}\"}}", "ab ".repeat(2000));
@@ -490,7 +490,7 @@ fn what_was_edited_is_compressed_by_a_filter_before() {
     }
 }
 
-/// A server that is lost before it answers: the request is sent again, as it was edited.
+/// The server is lost before it answers: the request is sent again, edited the same.
 #[test]
 fn an_edited_request_is_sent_again_whole() {
     let origin = RawOrigin::start(|peer| {

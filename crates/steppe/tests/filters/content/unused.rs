@@ -1,13 +1,14 @@
-//! What filters cost requests that pass none of them: nothing, by the instructions of the gateway's own code.
+//! The cost of filters for requests that pass none of them: nothing, by the instructions of the gateway's own code.
 //!
-//! Functions of the gateway are counted, and not those that wait and keep time below it, which depend on the
-//! machine: the counts of two nodes differ by less than an instruction a request, or by a few where the machine is
-//! busy, which the gateway's own timers take. A branch for each kind of filter would be two dozen. Allocations are counted by steppe-http's `allocations`.
+//! Only functions of the gateway are counted, not those below it that wait and keep time, which depend on the machine:
+//! the counts of two nodes differ by less than an instruction a request, or by a few on a busy machine, which the
+//! gateway's own timers take. A branch for each kind of filter would be two dozen. Allocations are counted by
+//! steppe-http's `allocations`.
 
 use steppe_testkit::{Nginx, NodeConfig, Steppe};
 
 const REQUESTS: u64 = 500;
-/// Functions that count.
+/// Path of the functions that count.
 const GATEWAY: &str = "steppe_http::";
 
 #[test]
@@ -27,20 +28,20 @@ fn measured_filters_of_other_routes_cost_a_request_no_instruction() {
         differ < 4 * REQUESTS,
         "{without:?} without filters, {beside:?} beside them"
     );
-    // One filter that passes by is seen: the count can tell.
+    // One filter that passes a request by is visible: the count is sensitive enough.
     assert!(beside.with_one > beside.plain + 20 * REQUESTS, "{beside:?}");
 }
 
-/// Of `REQUESTS` requests each.
+/// Instructions for `REQUESTS` requests each.
 #[derive(Debug)]
 struct Counts {
-    /// To a route without filters.
+    /// Requests to a route without filters.
     plain: u64,
-    /// To a route with one that has nothing to do.
+    /// Requests to a route with one filter that has nothing to do.
     with_one: u64,
 }
 
-/// Counts requests to a node.
+/// Counts the instructions of requests to a node.
 fn counted(origin: &Nginx, config: &NodeConfig) -> Counts {
     let node = Steppe::builder()
         .with("origin", origin.address())
@@ -57,9 +58,9 @@ fn counted(origin: &Nginx, config: &NodeConfig) -> Counts {
                 assert_eq!(peer.response().status(), 200);
             }
         };
-        // Connections stand and buffers have their size.
+        // Warms up: connections are open and buffers have their size.
         ask(100);
-        // Timers that fire meanwhile take instructions too: more of them where the machine is busy.
+        // Timers that fire meanwhile take instructions too, more of them on a busy machine: the least of three counts.
         let counts = (0..3).map(|_| node.instructions(GATEWAY, || ask(REQUESTS)));
         counts.min().expect("there are three")
     };
@@ -72,7 +73,7 @@ fn counted(origin: &Nginx, config: &NodeConfig) -> Counts {
 const KEYS: &str = "ci 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\n";
 const USERS: &str = "alice:$6$steppetest$NeAb8r87SkriJPa0xEbyUL134eiC9.JqHu7sPwOAs.lQ7N0qe/hHUAvOzeKkzAY/w2P1LYGxziHvHU3KYt1GM.\n";
 
-/// One of each kind.
+/// A filter of each kind.
 const ALL: &[&str] = &[
     "cors",
     "authorize",

@@ -1,4 +1,4 @@
-//! The whole examples of `examples/`, as they stand there: only addresses and folders are others.
+//! The whole examples of `examples/`, unchanged but for addresses and folders.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -90,7 +90,8 @@ fn an_api_with_tokens_and_limits() {
     };
     assert_eq!(write(&reader), 403);
     assert_eq!(write(&token("bob", "api", "read write")), 200);
-    // A burst of 20, and ten a second: of sixty at once some are refused, and only of this caller.
+    // A burst of 20, and ten a second: of sixty at once some are refused, and only those of this
+    // caller.
     let greedy = token("eve", "api", "read");
     let request =
         format!("GET /v1/a HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {greedy}\r\n\r\n");
@@ -105,7 +106,7 @@ fn an_api_with_tokens_and_limits() {
     });
 }
 
-/// One fetch for each coding, and pages while the server is gone.
+/// Makes one fetch for each coding, and serves pages while the server is gone.
 #[test]
 fn a_site_with_cache_and_compression() {
     let page = "<p>the same words over and over</p>\n".repeat(200);
@@ -183,7 +184,7 @@ fn a_static_site_with_lifetimes_and_an_error_page() {
     );
 }
 
-/// Tokens come as they are made, and a caller's third stream is refused while two last.
+/// Tokens are streamed as they are made, and a caller's third stream is refused while two last.
 #[test]
 fn an_inference_server_behind_tokens_and_limits() {
     let may_end = Gate::new();

@@ -1,4 +1,4 @@
-//! `hedge` on the wire: who is asked too, when, and whose answer the client gets.
+//! `hedge` on the wire: the second server, its time, and the answer that the client gets.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ impl Pair {
     }
 }
 
-/// A node in front of `servers`, whose upstream is changed so.
+/// A node in front of `servers`, with this change to the upstream.
 fn start(servers: &[&RawOrigin], change: impl FnOnce(Section) -> Section) -> Steppe {
     let servers: Vec<_> = servers.iter().map(|server| server.address()).collect();
     let config = NodeConfig::plain()
@@ -60,14 +60,14 @@ const SOON: &str = "hedge = { after = \"5ms\", budget = \"100%\" }";
 fn a_second_server_answers_where_the_first_takes_long() {
     let pair = Pair::start(|| ok("quick"));
     let node = pair.node(SOON);
-    // Turn by turn: each second request is for the one that is stuck.
+    // In turn: each second request goes to the stuck server.
     for _ in 0..10 {
         assert_eq!(ask(&node, "GET /", "").text(), "quick");
     }
-    // A machine that is busy hedges those of the quick one too, which wins nothing.
+    // On a busy machine requests to the quick server are hedged too, without a win.
     assert_eq!(hedges(&node, "won"), 5.0);
     assert!(hedges(&node, "sent") >= 5.0);
-    // What lost is cancelled: its connection is closed.
+    // The losing request is cancelled: its connection is closed.
     eventually("those that lost are closed", || {
         let closed = pair.stuck.closed();
         closed.len() >= 5 && closed.iter().all(|&closed| closed)
@@ -89,7 +89,7 @@ fn clients_of_http2_have_it_too() {
     assert_eq!(hedges(&node, "won"), 3.0);
 }
 
-/// Over HTTP/2 the one that lost is reset, and its connection goes on.
+/// Over HTTP/2 the stream of the losing request is reset, and its connection goes on.
 #[test]
 fn servers_of_http2_are_hedged_by_the_stream() {
     let frames = Arc::<Mutex<Vec<u8>>>::default();
@@ -151,7 +151,7 @@ fn content_is_sent_whole_to_a_second_server_that_responds_early() {
     const CONTENT: usize = 60_000;
     let stuck = RawOrigin::start(|peer| {
         if let Some(mut server) = H2Server::begin(peer, &[]) {
-            // For the content of every request: a hedge begins once the first server was sent all of it.
+            // A window for the content of every request: a hedge begins once the first server was sent all of it.
             server.send(&[H2Frame::window(0, 1 << 20)]);
             server.drain();
         }
@@ -210,7 +210,7 @@ fn what_is_not_idempotent_is_sent_once() {
     assert_eq!(hedges(&node, "sent"), 0.0);
 }
 
-/// The budget is a share of requests, and a few a second beside it.
+/// The budget is a share of requests, and a few a second besides.
 #[test]
 fn the_budget_bounds_how_many_are_sent_twice() {
     let pair = Pair::start(|| ok("quick"));
@@ -230,7 +230,7 @@ fn the_budget_bounds_how_many_are_sent_twice() {
 fn a_second_server_that_fails_is_not_the_answer() {
     let sick = Pair::start(|| b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec());
     let node = sick.node(&format!("{SOON}\ntimeouts = {{ first_byte = \"2s\" }}"));
-    // Those whose turn it is at the sick one get its answer; others wait for the first.
+    // Requests whose turn is the failing server get its answer; others wait for the first.
     let mut statuses: Vec<_> = (0..2).map(|_| ask(&node, "GET /", "").status()).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [503, 504]);
@@ -238,7 +238,7 @@ fn a_second_server_that_fails_is_not_the_answer() {
     assert_eq!(hedges(&node, "won"), 0.0);
 }
 
-/// The first fails while the second is asked: the client waits for the second.
+/// The first fails while the second has the request: the client waits for the second.
 #[test]
 fn the_second_takes_the_place_of_a_first_that_fails() {
     let asked = Arc::<AtomicUsize>::default();
@@ -266,7 +266,7 @@ fn the_second_takes_the_place_of_a_first_that_fails() {
     let node = start(&[&first, &second], |u| u.with_toml(SOON));
     assert_eq!(ask(&node, "GET /", "").text(), "second");
     assert_eq!(hedges(&node, "sent"), 1.0);
-    // What it was asked is what was answered: it is not asked again.
+    // The origin was asked once: the answer to that request was used.
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
@@ -305,11 +305,11 @@ fn a_second_that_is_still_connecting_takes_the_place_of_a_first_that_fails() {
             is_hedged.open();
             eventually("the first has failed", || failures_of_first(&node) == 1);
             let answer = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond";
-            // It waits for a request, which may never come.
+            // The second waits for a request, which may never come.
             std::thread::spawn(|| second.answer_one(answer));
             assert_eq!(asked.join().expect("no panic"), "second");
         });
-        // It was sent to the second before the first failed.
+        // The hedge was sent to the second before the first failed.
         assert_eq!(retries(&node), 0.0);
     }
 }
@@ -320,7 +320,7 @@ fn failures_of_first(node: &Steppe) -> u64 {
     failures.as_u64().expect("a number")
 }
 
-/// A response that is turned down while the second server is asked costs no retry.
+/// A response that is turned down while the second server has the request costs no retry.
 #[test]
 fn a_first_that_is_turned_down_beside_a_second_costs_no_retry() {
     let (second_is_asked, first_is_over) = (Gate::new(), Gate::new());
@@ -355,7 +355,7 @@ fn retries(node: &Steppe) -> f64 {
         .sum("steppe_http_upstream_retries_total", &labels)
 }
 
-/// A percentile is known once enough answers have come; then it is what is waited for.
+/// A percentile is known once enough answers have come; then it is the delay of the hedge.
 #[test]
 fn a_percentile_of_the_answers_is_waited_for() {
     let pair = Pair::start(|| ok("quick"));
@@ -371,7 +371,7 @@ fn a_percentile_of_the_answers_is_waited_for() {
     let node = start(&[&sometimes, &pair.quick], |u| {
         u.set("hedge.after", "p90").set("hedge.budget", "100%")
     });
-    // It is computed four times a second.
+    // The percentile is computed four times a second.
     let began_at = Instant::now();
     let mut answers = 0;
     while answers < 300 || began_at.elapsed() < Duration::from_millis(700) {

@@ -22,7 +22,7 @@ fn start(origin: &RawOrigin, limit: &str) -> Steppe {
     builder.start(limited(limit))
 }
 
-/// How many of so many requests pass.
+/// The number of requests that pass, of so many.
 fn passed(node: &Steppe, count: usize) -> usize {
     let statuses = (0..count).map(|_| ask(node, "GET /", "").status());
     let statuses: Vec<_> = statuses.collect();
@@ -47,7 +47,7 @@ fn await_store(node: &Steppe, is_there: bool) {
     });
 }
 
-/// An origin that holds its answers until it is told, and counts who waits.
+/// An origin that holds its answers until the gate opens, and counts waiting requests.
 struct Slow {
     origin: RawOrigin,
     waiting: Arc<AtomicUsize>,
@@ -91,7 +91,7 @@ fn so_many_requests_are_in_flight_of_the_whole_node() {
         })
         .collect();
     slow.await_requests(3);
-    // On either worker, by either version.
+    // Both workers and both versions are covered.
     for _ in 0..6 {
         let refused = ask(&node, "GET /", "");
         assert_eq!(refused.status(), 429);
@@ -128,7 +128,7 @@ fn what_does_not_get_a_token_holds_no_place() {
     let origin = RawOrigin::answering(OK);
     let node = start(&origin, "rate = 1\nper = \"1h\"\nburst = 2\nconcurrent = 1");
     assert_eq!(passed(&node, 8), 2);
-    // One that passed has its place for a moment after its response is there.
+    // A request that passed keeps its place for a moment after its response has arrived.
     let policy = || {
         let refused = ask(&node, "GET /", "");
         refused.field("ratelimit-policy").map(str::to_owned)
@@ -138,11 +138,12 @@ fn what_does_not_get_a_token_holds_no_place() {
     });
 }
 
-/// How often a store is given another chance: one that is late for once, as where others use the machine, counts
-/// as away for a while.
+/// Attempts with a store: one late answer, as on a busy machine, makes the node take the store for unavailable for a
+/// while.
 const CHANCES: usize = 5;
 
-/// A store, two nodes of two workers that share a limit of 100 there, and how many of 160 requests they let pass.
+/// A store, two nodes of two workers that share a limit of 100 there, and the number of 160 requests that they let
+/// pass.
 fn shared(origin: &RawOrigin) -> (RedisServer, [Steppe; 2], usize) {
     let redis = RedisServer::start();
     let limit = format!(
@@ -161,7 +162,7 @@ fn shared(origin: &RawOrigin) -> (RedisServer, [Steppe; 2], usize) {
     (redis, nodes, passes)
 }
 
-/// A limit of 100 that two nodes of two workers share lets exactly 100 pass, whoever is asked.
+/// A limit of 100 that two nodes of two workers share lets exactly 100 pass, on any of the nodes.
 #[test]
 fn nodes_that_share_a_store_share_a_limit() {
     let origin = RawOrigin::answering(OK);
@@ -194,7 +195,7 @@ fn nodes_that_share_a_store_share_a_limit() {
     };
     let asked: u64 = calls("evalsha");
     assert!((161..=170).contains(&asked), "{stats}");
-    // What is kept of a client is a digest, for as long as its bucket is not full.
+    // The store keeps a digest of a client, for as long as its bucket is not full.
     let keys = redis.ask("KEYS *");
     assert!(keys.contains("steppe:limit:limit:"), "{keys}");
     assert!(!redis.ask("INFO keyspace").contains("expires=0"));
@@ -214,7 +215,7 @@ fn a_store_that_is_away_leaves_each_node_its_own_limit() {
         let statuses = (0..8).map(|_| ask(&node, "GET /", &field).status());
         statuses.filter(|&status| status == 200).count()
     };
-    // By the store: of eight requests of a key that nobody has used.
+    // Decisions of the store: for eight requests with an unused key.
     let mut keys = 0..;
     let mut passed_by_store = || {
         let mut chances = (0..CHANCES).map(|_| {
@@ -228,7 +229,7 @@ fn a_store_that_is_away_leaves_each_node_its_own_limit() {
     };
     assert_eq!(passed_by_store(), 5);
     redis.kill();
-    // The first that asks finds it away, and is judged here.
+    // The first request finds the store unavailable, and is decided here.
     assert_eq!(passed("b"), 5);
     await_store(&node, false);
     assert!(decisions(&node, "node") >= 7.0);
@@ -236,11 +237,11 @@ fn a_store_that_is_away_leaves_each_node_its_own_limit() {
         node.said().contains("rate limit store unreachable")
     });
     redis.restart();
-    // It has forgotten the script, and everybody.
+    // The store has forgotten the script, and all clients.
     assert_eq!(passed_by_store(), 5);
 }
 
-/// A store that takes connections and says nothing: requests wait for a bounded time, and others go on.
+/// A store that accepts connections and never answers: requests wait for a bounded time, and others go on.
 #[test]
 fn a_store_that_hangs_holds_nobody_up_for_long() {
     let redis = RedisServer::start();

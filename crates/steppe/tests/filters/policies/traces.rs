@@ -1,4 +1,4 @@
-//! `[trace]` on the wire: what servers are told, and what a collector is sent.
+//! `[trace]` on the wire: the fields that servers receive, and the spans that a collector receives.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use super::{OK, ask};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 
-/// A collector that keeps what it is sent.
+/// A collector that keeps the batches that it receives.
 struct Collector {
     origin: RawOrigin,
     batches: Arc<Mutex<Vec<Value>>>,
@@ -76,7 +76,7 @@ fn start(collector: &Collector, origin: &RawOrigin, sample: &str) -> Steppe {
         .start(traced(&collector.origin, sample).protocols(["h1", "h2c"]))
 }
 
-/// The `traceparent` that the origin's last request had, in its parts.
+/// The parts of the `traceparent` of the origin's last request.
 fn told(origin: &RawOrigin) -> Vec<String> {
     let received = origin.received().to_ascii_lowercase();
     let lines = received
@@ -138,7 +138,7 @@ fn whoever_began_a_trace_says_whether_it_is_kept() {
     let node = start(&collector, &origin, "100%");
     ask(&node, "GET /", &parent("00"));
     assert_eq!(told(&origin)[3], "00");
-    // A later one is kept, and is the only one.
+    // A later span is kept, and is the only one.
     ask(&node, "GET /", "");
     let told = told(&origin);
     assert_eq!(told[3], "01");
@@ -153,7 +153,7 @@ fn whoever_began_a_trace_says_whether_it_is_kept() {
 #[test]
 fn what_is_no_traceparent_begins_a_trace_and_its_state_goes() {
     let (collector, origin) = (Collector::start(TAKEN), RawOrigin::answering(OK));
-    // So few are kept that none is.
+    // A sampling rate so low that no trace is kept.
     let node = start(&collector, &origin, "0.000001%");
     let upper = format!(
         "traceparent: 00-{}-{SPAN}-01\r\ntracestate: a=1\r\n",
@@ -235,7 +235,7 @@ fn a_span_names_the_filter_that_answered_and_so_does_the_access_log() {
     });
 }
 
-/// A cache answers with what it has stored; what it fetches is the server's answer.
+/// A cache answers from its store; a fetch of its own is answered by the server.
 #[test]
 fn a_span_names_the_cache_that_answered() {
     let collector = Collector::start(TAKEN);
@@ -276,7 +276,7 @@ fn a_span_says_what_went_wrong() {
     assert_eq!(attribute(span, "http.request.resend_count"), "1");
 }
 
-/// A collector that rejects, and one that is not there: what is lost is counted.
+/// A collector that rejects, and one that is not there: lost spans are counted.
 #[test]
 fn spans_that_are_lost_are_counted() {
     let rejecting = Collector::start(
@@ -299,7 +299,7 @@ fn spans_that_are_lost_are_counted() {
     });
 }
 
-/// What a node has when it is told to stop is sent first.
+/// Spans in the queue are sent before the node stops.
 #[test]
 fn the_last_spans_are_sent() {
     let (collector, origin) = (Collector::start(TAKEN), RawOrigin::answering(OK));
@@ -324,7 +324,7 @@ fn the_pages_configuration_sends_spans() {
     assert_eq!(collector.await_spans(1)[0]["name"], "GET hello");
 }
 
-/// A request in flight belongs to the collector that there was when it began.
+/// A request in flight belongs to the collector at the time of its begin.
 #[test]
 fn a_reload_changes_the_collector() {
     let may_end = Gate::new();
@@ -371,7 +371,7 @@ fn a_reload_changes_the_collector() {
         metrics.sum("steppe_trace_spans_exported_total", &[])
     };
     eventually("counts go on", || exported() == 3.0);
-    // A share of next to nothing keeps none of its own.
+    // At a rate near zero none of the node's own traces is kept.
     reload(&traced(&second.origin, "0.000001%"));
     assert_eq!(ask(&node, "GET /c", "").status(), 200);
     reload(&NodeConfig::plain());

@@ -4,7 +4,7 @@ use jsonwebtoken::jwk::Jwk;
 
 use super::*;
 
-/// What a `jwt` filter calls them, and the file with the key of each.
+/// The names of algorithms in a `jwt` filter, and the file with the key of each.
 const ALL: [(Algorithm, &str, &str); 12] = [
     (Algorithm::HS256, "HS256", "hs.key"),
     (Algorithm::HS384, "HS384", "hs.key"),
@@ -20,7 +20,7 @@ const ALL: [(Algorithm, &str, &str); 12] = [
     (Algorithm::EdDSA, "EdDSA", "ed.pub"),
 ];
 
-/// What signs for the key in `file`.
+/// The private key for the key in `file`.
 fn signer(site: &Site, file: &str) -> EncodingKey {
     let private = |name| site.private(name);
     match file {
@@ -56,7 +56,7 @@ fn every_algorithm_verifies_its_own_tokens_and_no_other_ones() {
         for (algorithm, name, file) in ALL {
             let key = signer(&site, file);
             assert_eq!(site.status(&token(algorithm, name, &key)), 200, "{name}");
-            // The same key, by another algorithm that it could sign with.
+            // The same key, with another algorithm that it could sign with.
             for (other, other_name, other_file) in ALL {
                 if other_file == file && other != algorithm {
                     let signed = token(other, name, &key);
@@ -86,7 +86,7 @@ fn keys_of_sets_say_their_algorithm_or_have_the_usual_one() {
         }
         json!(jwk)
     };
-    // One that no node can use is nobody's mistake.
+    // A key that no node can use is no error.
     let unknown =
         json!({ "kty": "EC", "crv": "P-521", "alg": "ES512", "kid": "x", "x": "AA", "y": "AA" });
     let set = json!({ "keys": [

@@ -1,15 +1,15 @@
-//! API keys: who is let in, what servers receive, and a file that changes.
+//! API keys: admission, the fields that servers receive, and a file that changes.
 
 use std::fs;
 
 use steppe_testkit::{Curl, Message, NodeConfig, RawOrigin, Section, Steppe, observe_until};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-/// Its hash: `printf alpha | sha256sum`.
+/// The hash of the key: `printf alpha | sha256sum`.
 const ALPHA: &str = "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8";
 const BETA: &str = "f44e64e75f3948e9f73f8dfa94721c4ce8cbb4f265c4790c702b2d41cfbf2753";
 
-/// A node that asks for keys, its origin, and its file of keys.
+/// A node that requires keys, its origin, and its file of keys.
 struct Site {
     origin: RawOrigin,
     node: Steppe,
@@ -38,7 +38,7 @@ impl Site {
         self.node.connect().send(request).response()
     }
 
-    /// Bytes that the origin received of a request with these fields, which is let in.
+    /// Bytes that the origin received of an admitted request with these fields.
     #[track_caller]
     fn received(&self, fields: &str) -> String {
         let before = self.origin.received().len();
@@ -47,7 +47,7 @@ impl Site {
     }
 }
 
-/// Servers learn whose the key is, and not the key.
+/// Servers receive the name of the key's client, and not the key.
 #[test]
 fn a_known_key_lets_in_and_its_name_goes_on() {
     let site = Site::new(|f| f);
@@ -155,7 +155,7 @@ fn a_key_is_sent_on_where_that_is_asked_for_and_no_other_one() {
     assert!(!received.contains("beta"), "{received}");
 }
 
-/// Without a reload.
+/// The file is read again without a reload.
 #[test]
 fn a_file_that_changes_is_read_again_and_a_broken_one_is_not_used() {
     let site = Site::new(|f| f);
@@ -220,7 +220,7 @@ fn requests_are_counted_by_the_name_of_their_key() {
         node.connect().send(request).response().status()
     };
     assert_eq!((status_of("alpha"), status_of("alpha")), (200, 429));
-    // A second key of the same client.
+    // A second key of the same client shares its limit.
     assert_eq!(status_of("gamma"), 429);
     assert_eq!((status_of("beta"), status_of("beta")), (200, 429));
 }
@@ -257,7 +257,7 @@ fn rules_decide_by_the_name_of_the_key() {
     }
 }
 
-/// Neither logs nor metrics nor `/config` have one.
+/// No key is in logs, metrics or `/config`.
 #[test]
 fn no_key_is_told() {
     let site = Site::new(|f| f);
@@ -281,7 +281,7 @@ fn no_key_is_told() {
     }
 }
 
-/// The key is shown once, and the file has no more than its hash.
+/// The key is shown once, and the file has only its hash.
 #[test]
 fn a_new_key_is_printed_with_its_line() {
     let new = |args: &[&str]| {

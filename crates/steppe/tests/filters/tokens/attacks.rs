@@ -1,4 +1,4 @@
-//! What strangers try, over HTTP/1.1 and HTTP/2 alike.
+//! Attacks with tokens, over HTTP/1.1 and HTTP/2 alike.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use steppe_testkit::{FieldSection, H2Peer};
 
 use super::*;
 
-/// Asks by both protocols; they say the same.
+/// Sends a request by both protocols, which must give the same status.
 fn status(site: &Site, method: &str, target: &str, token: Option<&str>) -> u16 {
     let field = token.map(bearer).unwrap_or_default();
     let by_h1 = site.ask(method, target, &field).status();
@@ -21,7 +21,7 @@ fn status(site: &Site, method: &str, target: &str, token: Option<&str>) -> u16 {
     by_h1
 }
 
-/// A token of this header, with this signature.
+/// A token with this header and this signature.
 fn forged(header: &Value, signature: &str) -> String {
     let claims = json!({ "sub": "root", "scope": "read write", "exp": now() + 3600 });
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -53,7 +53,7 @@ fn a_public_key_is_no_secret() {
     let keys = "keys = [{ algorithm = \"RS256\", public_key_file = \"{folder}/rsa.pub\" }]";
     let site = Site::start(Protocol::H1, keys, "", "");
     let public = site.public("rsa");
-    // With and without what an editor adds.
+    // With and without the final line feed of an editor.
     for secret in [&public[..], public.trim_ascii_end()] {
         let key = EncodingKey::from_secret(secret);
         for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
@@ -86,7 +86,7 @@ fn a_key_that_a_token_brings_along_is_nobodys() {
         let token = format!("{unsigned}.{}", signature.expect("a signature"));
         assert_eq!(status(&site, "GET", "/", Some(&token)), 401, "{extra}");
     }
-    // Where `kid` is a path, nothing is read: an empty file would be an empty secret.
+    // A `kid` that is a path reads no file: an empty file would be an empty secret.
     assert!(Path::new("/dev/null").exists());
     let empty = EncodingKey::from_secret(b"");
     let header = Header {
@@ -105,7 +105,7 @@ fn a_signature_of_zeros_is_none() {
         "A".repeat(86),
         String::new(),
         "A".to_owned(),
-        // As DER has it.
+        // A signature in DER.
         "MAYCAQACAQA".to_owned(),
     ] {
         let token = forged(&json!({ "alg": "ES256" }), &signature);
@@ -118,7 +118,7 @@ fn a_token_is_not_remembered_beyond_its_end_nor_for_another() {
     let site = Site::start(Protocol::H1, HS, "leeway = \"0s\"", "");
     let token = signed(json!({ "sub": "ann", "exp": now() + 5 }));
     assert_eq!(status(&site, "GET", "/", Some(&token)), 200);
-    // All but one letter of what is remembered.
+    // Differs in one letter from a cached token.
     let last = match token.ends_with('A') {
         true => "B",
         false => "A",
@@ -153,7 +153,7 @@ fn no_way_of_writing_a_path_gets_around_a_rule() {
         let refused = status(&site, "GET", target, Some(&token));
         assert!(matches!(refused, 403 | 400), "{target}: {refused}");
     }
-    // Others name something else, and the server is sent just what was judged.
+    // Other spellings are other paths, and the server receives exactly the authorized one.
     for target in ["//admin", "/admin;x", "/admin%3bx", "/ADMIN"] {
         site.origin.forget();
         let answer = status(&site, "GET", target, Some(&token));

@@ -1,4 +1,4 @@
-//! `authorize`: which rule decides about a request, over each protocol.
+//! `authorize`: the rule that decides about a request, over each protocol.
 
 use super::*;
 
@@ -9,7 +9,7 @@ const RULES: &str = "[http.filter.rules]\nkind = \"authorize\"\nrules = [\
     { methods = [\"DELETE\"], claims = { \"realm.roles\" = \"admin\", level = [\"3\", \"4\"] } }, \
     { methods = [\"POST\", \"PUT\"], all_scopes = [\"read\", \"write\"], claims = { role = [\"admin\", \"editor\"] } }]\n";
 
-/// What a request with a token of these claims is answered with.
+/// Checks the status of a request with a token of these claims.
 #[track_caller]
 fn decides(method: &str, target: &str, claims: Value, expected: u16) {
     let site = Site::start(Protocol::H1, HS, "", RULES);

@@ -1,21 +1,21 @@
-//! Fields that a client sends beside its credentials, or in other spellings of fields that filters set.
+//! Fields that a client sends besides its credentials, or in other spellings of fields that filters set.
 
 use super::*;
 
-/// Of "open sesame", by bcrypt.
+/// The hash of "open sesame", by bcrypt.
 const HASH: &str = "$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.";
 
-/// Of ann and "open sesame".
+/// Basic credentials of ann with "open sesame".
 const BASIC: &str = "Authorization: Basic YW5uOm9wZW4gc2VzYW1l\r\n";
 
-/// Lines of the last request that came to an origin, in lower case.
+/// Lines of the last request that reached an origin, in lower case.
 fn came_to(origin: &RawOrigin) -> Vec<String> {
     let received = origin.received().to_ascii_lowercase();
     let last = received.rfind("http/1.1\r\n").unwrap_or_default();
     received[last..].lines().map(str::to_owned).collect()
 }
 
-/// A server might go by the scheme that nobody verified.
+/// A server might use the scheme that was not verified.
 #[test]
 fn the_scheme_that_was_verified_is_the_only_one_to_reach_the_server() {
     let token = signed(json!({ "sub": "ann" }));
@@ -32,7 +32,7 @@ fn the_scheme_that_was_verified_is_the_only_one_to_reach_the_server() {
                 .collect();
             assert_eq!(lines, [bearer.trim_end().to_ascii_lowercase().as_str()]);
         }
-        // A field that the token was not taken from is the server's own.
+        // A field that the token was not taken from is left to the server.
         let site = Site::start(
             protocol,
             HS,
@@ -42,7 +42,7 @@ fn the_scheme_that_was_verified_is_the_only_one_to_reach_the_server() {
         let fields = format!("Cookie: t={token}\r\nAuthorization: Basic cm9vdDpi\r\n");
         assert_eq!(site.ask("GET", "/", &fields).status(), 200);
         assert!(came_to(&site.origin).contains(&"authorization: basic cm9vddpi".to_owned()));
-        // The same where a password was taken.
+        // The same if a password was taken.
         let node = node_with_users(&site);
         for fields in [format!("{BASIC}{bearer}"), format!("{bearer}{BASIC}")] {
             site.origin.forget();
@@ -57,8 +57,8 @@ fn the_scheme_that_was_verified_is_the_only_one_to_reach_the_server() {
     });
 }
 
-/// A request that may have tokens in several places, and what the server receives of them. `{good}` is a token that
-/// verifies, `{bad}` one that does not.
+/// A request that may have tokens in several places, and the lines that the server receives of them. `{good}` is a
+/// token that verifies, `{bad}` one that does not.
 struct Places {
     from: &'static str,
     target: &'static str,
@@ -86,7 +86,7 @@ const PLACES: &[Places] = &[
         fields: "Authorization: Bearer {good}\r\nCookie: t={bad}\r\n",
         passed: &["authorization: bearer {good}"],
     },
-    // White space around a name, which servers pass over.
+    // White space around a name, which servers ignore.
     Places {
         from: r#""cookie:t""#,
         target: "/",
@@ -109,7 +109,7 @@ const PLACES: &[Places] = &[
             "authorization: bearer own",
         ],
     },
-    // One token in several places was verified, wherever it was taken from.
+    // One token in several places was verified, whichever place it was taken from.
     Places {
         from: r#""header:authorization", "cookie:t", "query:q""#,
         target: "/?q={good}&b=2",
@@ -122,7 +122,7 @@ const PLACES: &[Places] = &[
     },
 ];
 
-/// A server that reads another place would take the request for that of whoever forged it.
+/// A server that reads another place would take the forged token's identity for the client's.
 #[test]
 fn no_token_but_the_one_that_was_verified_reaches_the_server() {
     let good = signed(json!({ "sub": "ann" }));
@@ -184,7 +184,7 @@ fn node_with_users(site: &Site) -> Steppe {
     builder.with_file("users", &users).start(&config)
 }
 
-/// Where a listener passes underscores, a server that hands fields on as variables takes `X_User` for `X-User`.
+/// If a listener passes underscores, a server that maps fields to variables takes `X_User` for `X-User`.
 #[test]
 fn aliases_of_what_the_node_sets_never_pass() {
     const FILTERS: &str = r#"

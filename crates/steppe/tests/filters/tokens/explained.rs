@@ -1,4 +1,4 @@
-//! `steppe explain`: says what the gateway then does.
+//! `steppe explain` predicts the gateway's decisions.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
@@ -41,7 +41,7 @@ filters = ["near", "token", "limit", "rules", "rewrite"]
 upstream = "api"
 "#;
 
-/// Exit code and standard output, or error where there is none.
+/// Exit code and standard output, or standard error if there is none.
 fn explain(scratch: &Scratch, args: &[&str]) -> (Option<i32>, String) {
     explain_by(CONFIG, scratch, args)
 }
@@ -154,7 +154,7 @@ fn a_token_is_verified_as_the_node_does() {
     assert_eq!(status("nonsense"), (json!("token"), json!(400)));
 }
 
-/// Their set is not fetched for this: what it has is not known.
+/// The key set is not fetched for this: its keys are not known.
 #[test]
 fn keys_behind_a_url_may_answer() {
     let by_url = NodeConfig::parse(CONFIG)
@@ -197,7 +197,7 @@ fn what_no_route_or_listener_is_for_is_said() {
     assert!(text.contains("near (ip) responds with 403"), "{text}");
     let (_, text) = said(&["GET", "http://a:8081/"]);
     assert!(text.contains("listener 127.0.0.1:8081"), "{text}");
-    // As the gateway would: a path that leaves its root.
+    // As in the gateway: a path that leaves its root.
     let (_, text) = said(&[
         "GET",
         "http://api.example.com/v1/../v1/%75sers/7",
@@ -212,7 +212,7 @@ fn what_no_route_or_listener_is_for_is_said() {
         code == Some(2) && text.contains("no listener of "),
         "{text}"
     );
-    // A port that none listens on is no other listener's.
+    // A port without a listener belongs to no other listener.
     let (code, text) = said(&["GET", "http://a:8082/"]);
     assert!(code == Some(2) && text.contains("127.0.0.1:8081"), "{text}");
     let (code, _) = said(&["GET", URL, "-H", "no colon"]);
@@ -285,7 +285,7 @@ upstream = "api"
     );
 }
 
-/// A route that redirects says where to.
+/// A route that redirects is explained with its target.
 #[test]
 fn a_redirect_says_where_to() {
     let scratch = Scratch::new("explain-redirect");

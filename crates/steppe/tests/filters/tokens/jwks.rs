@@ -1,4 +1,4 @@
-//! Keys behind a URL: fetched, rotated, gone, and what a flood of tokens makes of it.
+//! Keys behind a URL: fetched, rotated, removed, and the effect of a flood of tokens.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ struct Issuer {
     asked: Arc<AtomicUsize>,
 }
 
-/// A key of its.
+/// A key of the issuer.
 struct Signer {
     key: EncodingKey,
     id: String,
@@ -57,7 +57,7 @@ impl Issuer {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// The keys of a `jwt` filter that trusts it.
+    /// The keys of a `jwt` filter that trusts the issuer.
     fn trusted(&self, more: &str) -> String {
         format!("jwks = {{ url = \"{}\"{more} }}", self.url("/jwks.json"))
     }
@@ -111,7 +111,7 @@ fn fetches(node: &Steppe, result: &str) -> f64 {
 #[test]
 fn a_set_is_fetched_once_for_all_that_wait_for_it() {
     let signer = Signer::new("1");
-    // The first fetch is answered once ten requests are there.
+    // The first fetch is answered once ten requests wait.
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().expect("no test panicked");
     let (inner, answer) = (Arc::clone(&gate), set(&[&signer]));
@@ -159,10 +159,10 @@ fn a_key_that_is_new_is_fetched_and_one_that_is_gone_vouches_for_nobody() {
         let more = ", refresh = \"1h\", cooldown = \"1s\"";
         let site = Site::start(protocol, &issuer.trusted(more), "", "");
         let (old, new) = (first.token(), second.token());
-        // Verified, and remembered.
+        // Verified, then cached.
         assert_eq!((site.status(&old), site.status(&old)), (200, 200));
         issuer.says(set(&[&second]));
-        // Within the cooldown there is no key for it.
+        // Within the cooldown the key is not fetched.
         eventually("the new key is known", || site.status(&new) == 200);
         assert_eq!(site.status(&old), 401);
         assert_eq!(issuer.asked(), 2);
@@ -170,7 +170,7 @@ fn a_key_that_is_new_is_fetched_and_one_that_is_gone_vouches_for_nobody() {
     });
 }
 
-/// A key without a name may have signed any token: that it has not may be because there is a newer one.
+/// A key without a name may have signed any token: a failure may mean that there is a newer key.
 #[test]
 fn a_nameless_key_that_is_new_is_fetched() {
     let nameless = |signer: &Signer| {
@@ -192,7 +192,7 @@ fn a_nameless_key_that_is_new_is_fetched() {
     });
 }
 
-/// What a reload takes away is fetched by nobody, and waited for by nobody.
+/// A key set that a reload removes is neither fetched nor awaited any more.
 #[test]
 fn a_set_that_a_reload_takes_away_is_not_waited_for() {
     let (known, unknown) = (Signer::new("1"), Signer::new("2"));
@@ -208,7 +208,7 @@ fn a_set_that_a_reload_takes_away_is_not_waited_for() {
     let edited_first = edited_first.route("all", |r| r.filters(["edit", "jwt"]));
     reload(&edited_first);
     eventually("the set is there", || fetches(&site.node, "changed") == 1.0);
-    // It has its filters, and comes to the one that has the set after the next reload.
+    // The request has its old filters, and reaches the one with the set after the next reload.
     let mut client = site.node.connect();
     client.send(format!(
         "POST / HTTP/1.1\r\nHost: a\r\n{}Content-Type: application/json\r\n\
@@ -218,7 +218,7 @@ fn a_set_that_a_reload_takes_away_is_not_waited_for() {
     let go_on = client.head().expect("it is asked for its content");
     assert!(go_on.start.contains(" 100 "), "{go_on:?}");
     reload(&edited_first.filter("jwt", |f| f.set("jwks.url", issuer.url("/other.json"))));
-    // Nor is it after a cooldown, which `steppe-http` tests in virtual time.
+    // No fetch follows after a cooldown, either; `steppe-http` tests that in virtual time.
     client.send("{}");
     assert_eq!(client.response().status(), 401);
 }
@@ -237,9 +237,9 @@ fn a_set_that_can_not_be_had_again_stays() {
             ok("{}"),
             ok("{\"keys\":[]}"),
             ok("no JSON"),
-            // Longer than a set may be.
+            // Longer than the limit of a set.
             ok(&format!("{{\"keys\":[\"{}\"]}}", "x".repeat(300 << 10))),
-            // Cut off.
+            // A response that is cut off.
             "HTTP/1.1 200 OK\r\ncontent-length: 100\r\nconnection: close\r\n\r\n{".to_owned(),
         ] {
             issuer.says(answer);
@@ -264,7 +264,7 @@ fn a_node_starts_without_its_issuer_and_says_so() {
             (answer.status(), answer.field("retry-after")),
             (503, Some("1"))
         );
-        // Keys of files are there, and what no set can have is refused.
+        // Keys of files are available, and algorithms that no set can have are refused.
         assert_eq!(site.status(&signed(json!({ "sub": "ann" }))), 200);
         let key = EncodingKey::from_secret(SECRET.as_bytes());
         let other = sign(&Header::new(Algorithm::HS512), json!({}), &key);
@@ -332,7 +332,7 @@ fn nothing_is_fetched_from_where_a_redirection_or_a_token_leads() {
         let token = sign(&header, json!({ "sub": "ann" }), &signer.key);
         assert_eq!(site.status(&token), 503);
         assert_eq!((issuer.asked(), elsewhere.asked()), (1, 0));
-        // To another path of the same server it is followed.
+        // A redirect to another path of the same server is followed.
         let count = Arc::new(AtomicUsize::new(0));
         let (counted, answer) = (Arc::clone(&count), set(&[&signer]));
         let moved = RawOrigin::replying(move |_| match counted.fetch_add(1, Ordering::SeqCst) {

@@ -6,7 +6,7 @@ use steppe_testkit::{FullQueue, NodeConfig, Port};
 
 use super::*;
 
-/// A node with one filter, which may ask an upstream `decides`.
+/// A node with one filter, which may query an upstream `decides`.
 fn start(origin: &RawOrigin, filter: &str, decides: Option<SocketAddr>) -> Steppe {
     let config = filtering(filter);
     let config = match decides {
@@ -16,7 +16,7 @@ fn start(origin: &RawOrigin, filter: &str, decides: Option<SocketAddr>) -> Stepp
     start_with(origin, &config)
 }
 
-/// A configuration whose one route has the filter `f` of these keys.
+/// A configuration whose one route has the filter `f` with these keys.
 fn filtering(filter: &str) -> NodeConfig {
     NodeConfig::plain()
         .protocols(["h1", "h2c"])
@@ -35,7 +35,7 @@ fn basic(credentials: &str) -> String {
     format!("Authorization: Basic {token}\r\n")
 }
 
-/// Of "open sesame", by bcrypt.
+/// The hash of "open sesame", by bcrypt.
 const HASH: &str = "$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.";
 
 struct Guarded {
@@ -69,7 +69,7 @@ fn a_password_lets_in_and_everything_else_is_challenged() {
         );
         let ask = |fields: &str| ask(&site.node, protocol, "GET", "/", fields);
         let lies = "X-User: root\r\n";
-        // The second one is remembered.
+        // The second request finds the password cached.
         for _ in 0..2 {
             assert_eq!(ask(&(basic("ann:open sesame") + lies)).status(), 200);
         }
@@ -113,7 +113,7 @@ fn a_password_is_forgotten_with_its_file() {
 
 #[test]
 fn more_passwords_than_can_wait_are_refused_and_workers_go_on() {
-    // Each takes a processor for about 50 ms.
+    // Each verification takes a processor for about 50 ms.
     let hash = HASH.replace("$04$", "$10$");
     let site = guarded(&format!("ann:{hash}\n"), "");
     let mut clients: Vec<_> = (0..150).map(|_| site.node.connect()).collect();
@@ -121,7 +121,7 @@ fn more_passwords_than_can_wait_are_refused_and_workers_go_on() {
         let wrong = basic(&format!("ann:{number}"));
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{wrong}\r\n"));
     }
-    // The worker answers others meanwhile.
+    // The worker answers other requests meanwhile.
     assert_eq!(ask(&site.node, Protocol::H1, "GET", "/", "").status(), 401);
     let statuses: Vec<_> = clients
         .iter_mut()
@@ -194,7 +194,7 @@ fn a_service_decides_about_each_request() {
             !asked.contains("x-other") && !asked.contains("root"),
             "{asked}"
         );
-        // One connection, used again.
+        // One connection, reused.
         assert_eq!(decides.accepted(), 1);
         let refused = ask(&node, protocol, "GET", "/", "");
         assert_eq!(
@@ -228,14 +228,14 @@ fn its_time_is_for_the_connection_as_well() {
 fn without_an_answer_nobody_passes() {
     over_each(|protocol| {
         let origin = RawOrigin::answering(OK);
-        // It never answers.
+        // The service never answers.
         let silent = RawOrigin::start(|peer| while peer.request().is_some() {});
         let config = filtering(ASKS)
             .filter("f", |f| f.set("timeout", "200ms"))
             .add_upstream("decides", |u| u.servers([silent.address()]));
         let node = start_with(&origin, &config);
         assert_eq!(ask(&node, protocol, "GET", "/", "").status(), 504);
-        // It says too much.
+        // The service answers with too much content.
         let long = format!(
             "HTTP/1.1 403 Forbidden\r\ncontent-length: 20000\r\n\r\n{}",
             "x".repeat(20_000)
@@ -243,7 +243,7 @@ fn without_an_answer_nobody_passes() {
         let long = RawOrigin::answering(long);
         let node = start(&origin, ASKS, Some(long.address()));
         assert_eq!(ask(&node, protocol, "GET", "/", "").status(), 502);
-        // It is not there.
+        // The service is not there.
         let gone = Port::free();
         let node = start(&origin, ASKS, Some(gone.address()));
         assert_eq!(ask(&node, protocol, "GET", "/", "").status(), 502);
@@ -255,7 +255,7 @@ fn without_an_answer_nobody_passes() {
 fn an_idle_connection_that_closed_is_nobodys_refusal() {
     over_each(|protocol| {
         let origin = RawOrigin::answering(OK);
-        // It closes after each answer, without saying so.
+        // The service closes after each answer, without `Connection: close`.
         let decides = RawOrigin::start(|peer| {
             if peer.request().is_some() {
                 peer.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");

@@ -1,4 +1,4 @@
-//! A line for each exchange: every one of them, through rotation, and at what cost.
+//! The access log: a line for each exchange, through rotation and under load, and the cost of it.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn lines(path: impl AsRef<Path>) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The lines, once there are so many.
+/// Returns the lines of the log, once there are at least `count`; asserts that there are no more.
 #[track_caller]
 fn logged(node: &Steppe, count: usize) -> Vec<String> {
     let path = node.scratch().join("access.log");
@@ -65,7 +65,7 @@ fn a_line_of_combined_says_what_happened() {
         panic!("{line}");
     };
     assert!(who.starts_with("127.0.0.1 - - [") && who.ends_with(" +0000] "));
-    // As it was sent, though it goes on in its normal form.
+    // The target as it was sent, though it is forwarded in its normal form.
     assert_eq!(request, r"GET /a%20b/../c?d=\x22 HTTP/1.1");
     assert_eq!(outcome, " 200 2 ");
     assert_eq!((referer, agent), ("http://r/", r"agent \x221\x22"));
@@ -118,7 +118,7 @@ fn the_chosen_fields_are_logged_and_no_others() {
     assert_eq!(logged(&node, 1), [r#"{"status":200,"host":"a"}"#]);
 }
 
-/// Requests that no server saw are logged too, with the reason.
+/// Requests that are answered without a server are logged too, with the reason.
 #[test]
 fn what_is_refused_is_logged() {
     let config = logging(JSON).route("all", |r| r.path("/in"));
@@ -151,7 +151,7 @@ fn what_is_refused_is_logged() {
         assert_eq!(line.get("close_reason").and_then(Value::as_str), reason);
         assert_eq!(line["bytes_sent"], answer.body.len());
     }
-    // What can't be read as a request has a line all the same.
+    // A request that cannot be parsed is logged all the same.
     assert_eq!(node.exchange("\0\r\n\r\n").status(), 400);
     let line: Value = serde_json::from_str(&logged(&node, 4)[3]).expect("JSON");
     assert_eq!(
@@ -185,8 +185,8 @@ fn standard_output_takes_lines_too() {
     }
 }
 
-/// Under load, with two workers: as many lines as requests, those of the last moment included. What a file on a busy
-/// machine was too slow for is counted.
+/// Under load, with two workers: as many lines as requests, those of the last moment included. Lines that were dropped
+/// because the file was too slow are counted.
 #[test]
 fn every_request_has_its_line() {
     let _one = heavy();
@@ -194,7 +194,7 @@ fn every_request_has_its_line() {
     let node = node(nginx.address(), &logging(COMBINED).workers(2));
     let run = Wrk::new(&node.url("/load"), 64, 3).run();
     assert_eq!((run.errors, run.refused), (0, 0), "{}", run.text);
-    // Clients that wrk left alone at its end have left, or their response is out.
+    // wrk may leave requests under way at its end: their clients are gone, or their responses are out.
     eventually("all is counted", || {
         let open = node.metrics().sum("steppe_http_connections", &[]);
         open == 0.0
@@ -213,7 +213,7 @@ fn every_request_has_its_line() {
     assert!(lines.iter().all(is_whole));
 }
 
-/// What was handed over is written before the process ends.
+/// Lines that wait to be written are written before the process ends.
 #[test]
 fn the_last_lines_are_written_when_the_node_stops() {
     let origin = RawOrigin::answering(OK);
@@ -241,7 +241,7 @@ fn rotation_loses_nothing() {
     let path = node.scratch().join("access.log");
     let load = Load::start(&node.url("/"), 32);
     for rotation in 0..ROTATIONS {
-        // Some hundred, so that a rotation comes among them.
+        // A few hundred lines, so that each rotation happens among them.
         eventually("it has lines", || {
             fs::metadata(&path).is_ok_and(|file| file.len() > 100_000)
         });
@@ -256,7 +256,7 @@ fn rotation_loses_nothing() {
         node.metrics().sum("steppe_http_connections", &[]) == 0.0
     });
     let requests = requests(&node);
-    // On a busy machine the file may be too slow, which is counted, and no doing of a rotation's.
+    // On a busy machine the file may be too slow: such lines are counted as dropped, and not lost by a rotation.
     let dropped = || count(&node, "steppe_access_log_dropped_total");
     eventually("all is written", || {
         count(&node, "steppe_access_log_lines_total") + dropped() == requests
@@ -274,7 +274,7 @@ fn rotation_loses_nothing() {
     );
 }
 
-/// A pipe that nobody empties: lines are dropped and counted, clients notice nothing.
+/// A pipe without a reader: lines are dropped and counted, and no request fails.
 #[test]
 fn a_log_that_takes_nothing_costs_lines_and_no_request() {
     let _one = heavy();
@@ -283,7 +283,7 @@ fn a_log_that_takes_nothing_costs_lines_and_no_request() {
     let pipe = folder.join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo is there").success());
-    // Both ends, so that neither is waited for; nobody reads.
+    // Opened for reading and writing, so that neither end blocks; no byte is read.
     let held = fs::OpenOptions::new().read(true).write(true).open(&pipe);
     let held = held.expect("a pipe");
     let config = NodeConfig::plain().set("log.access.file", &*pipe);
@@ -298,7 +298,7 @@ fn a_log_that_takes_nothing_costs_lines_and_no_request() {
     fs::remove_dir_all(folder).expect("a folder");
 }
 
-/// Beside the node's own, which goes with it.
+/// Creates a folder beside the node's own, which is removed with the node.
 fn folder(name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("steppe-{name}-{}", std::process::id()));
     fs::create_dir_all(&path).expect("a folder");
@@ -432,7 +432,7 @@ fn fields_of_tls_say_what_was_agreed_and_who_the_client_is() {
     assert_eq!(keys(&lines[2]), 1, "nothing but the status: {}", lines[2]);
 }
 
-/// As OpenSSL tells it.
+/// The SHA-256 fingerprint of the certificate, by OpenSSL.
 fn fingerprint(cert: &str) -> String {
     let output = Command::new("openssl")
         .args(["x509", "-noout", "-fingerprint", "-sha256", "-in", cert])

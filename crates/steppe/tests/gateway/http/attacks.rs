@@ -1,4 +1,4 @@
-//! What attackers found, from the outside: each test is named after what they tried.
+//! Weaknesses that reviews found, tested from the outside: each test is named after an attack.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ fn start(origin: SocketAddr, config: &NodeConfig) -> Steppe {
     Steppe::builder().with("origin", origin).start(config)
 }
 
-/// Short fields cost more in the list of lines than in the bytes that they lie in.
+/// Short fields need more memory for the list of field lines than for their bytes.
 #[test]
 fn a_thousand_short_fields_are_charged_with_the_list_of_them() {
     const CLIENTS: usize = 20;
@@ -32,7 +32,8 @@ fn a_thousand_short_fields_are_charged_with_the_list_of_them() {
         bytes.sum::<u64>()
     };
     let mut held = Vec::new();
-    // What is reserved once the requests of so many more clients wait for a connection.
+    // The bytes that are reserved for `CLIENTS` more clients, once their requests wait for a
+    // connection.
     let mut hold = |fields: &str| {
         let before = reserved();
         for _ in 0..CLIENTS {
@@ -55,7 +56,7 @@ fn a_thousand_short_fields_are_charged_with_the_list_of_them() {
     );
 }
 
-/// What an origin gets to see of a request.
+/// The head of a request, as it reaches the origin.
 fn forwarded(node: &Steppe, origin: &RawOrigin, request: &str) -> Head {
     origin.forget();
     assert_eq!(node.exchange(request).text(), "ok");
@@ -77,7 +78,7 @@ const CLIENT_FIELDS: [&str; 12] = [
     "True-Client-IP",
 ];
 
-/// A request that says of itself where it comes from, in every field for that.
+/// A request that claims another client, in each field for that.
 fn spoofed() -> String {
     let fields: String = CLIENT_FIELDS
         .iter()
@@ -112,7 +113,8 @@ fn what_a_trusted_proxy_says_of_the_client_is_forwarded() {
     }
 }
 
-/// To a server that makes variables of fields, one of these is what the gateway says.
+/// A server that maps fields to variables takes the first for `X-Forwarded-For`, which the gateway
+/// sets.
 const UNDERSCORE: &str =
     "GET / HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 192.0.2.66\r\nX_Plain: 1\r\n\r\n";
 
@@ -147,7 +149,8 @@ fn trailers_with_an_underscore_are_dropped() {
     assert!(!received.contains("192.0.2.66"), "{received}");
 }
 
-/// To an origin that splits a list of hosts, or that a gateway writes one into, the first counts.
+/// An origin that splits a list of hosts, or a gateway in front of it that inserts one, may take
+/// the first one.
 #[test]
 fn a_list_of_hosts_is_refused() {
     let origin = RawOrigin::answering(OK);
@@ -191,7 +194,7 @@ fn a_higher_minor_version_is_served() {
     let origin = RawOrigin::answering(OK.replace("HTTP/1.1", "HTTP/1.3"));
     let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
-    // The connection stays open, as that of 1.1 does.
+    // The connection stays open, as with HTTP/1.1.
     for _ in 0..2 {
         let answer = peer.send("GET / HTTP/1.2\r\nHost: a\r\n\r\n").response();
         assert_eq!((answer.status(), answer.text().as_str()), (200, "ok"));
@@ -204,7 +207,8 @@ fn a_higher_minor_version_is_served() {
     );
 }
 
-/// RFC 9110 §10.1.1: from HTTP/1.0 an expectation is ignored, so nobody further on may answer it.
+/// RFC 9110 §10.1.1: an expectation of HTTP/1.0 is ignored, so no server behind the node may answer
+/// it.
 #[test]
 fn an_expectation_of_http_1_0_is_not_forwarded() {
     let origin = RawOrigin::answering(OK);

@@ -1,4 +1,4 @@
-//! Which server a request goes to.
+//! Load balancing: the choice of a server for a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -64,7 +64,7 @@ fn of_servers(node: &Steppe, count: &str) -> Vec<u64> {
 
 #[test]
 fn the_least_busy_server_is_asked() {
-    // The first connection of `a` says nothing until the test is over.
+    // The first connection of `a` gets no response until the test is over.
     let stuck = RawOrigin::start(|peer| {
         while peer.request().is_some() {
             if peer.index == 0 {
@@ -75,8 +75,8 @@ fn the_least_busy_server_is_asked() {
     });
     let origins = [stuck, named("b")];
     let node = node(&origins, |u| u.set("balance", "least-request"));
-    // Servers that have as many requests are asked at random: sooner or later one goes to `a` and
-    // stays there.
+    // Of servers with equally many requests one is chosen at random: sooner or later `a` gets a
+    // request, which stays there.
     let mut clients = Vec::new();
     while of_servers(&node, "active")[0] == 0 {
         assert!(clients.len() < 64, "`a` is never asked");
@@ -194,7 +194,7 @@ fn a_cookie_keeps_a_client_at_its_server() {
     assert!(line.starts_with("server="), "{line}");
     let attributes = "; Path=/; HttpOnly; SameSite=Lax; Max-Age=5400";
     assert!(line.ends_with(attributes), "{line}");
-    // It tells nobody where the server is: another node has another word for it.
+    // The value does not reveal the server: another node has another value for it.
     let other = self::node(&origins, sticky);
     let of_same = gets(&other, 9).find(|answer| answer.text() == first.text());
     assert_ne!(pair(&of_same.expect("each has its turn")), pair(&first));
@@ -207,7 +207,7 @@ fn a_cookie_keeps_a_client_at_its_server() {
     assert_eq!(without.len(), 3, "{without:?}");
 }
 
-/// RFC 6265bis §5.7: it would be sent without TLS, too.
+/// RFC 6265bis §5.7: without `Secure` it would be sent without TLS, too.
 #[test]
 fn a_cookie_is_for_tls_alone_where_its_client_speaks_tls() {
     let origins = three();

@@ -39,7 +39,7 @@ fn node(proxy: &RawOrigin) -> Steppe {
         .start(CONFIG)
 }
 
-/// A route that names no methods is for all but this one.
+/// A route without `methods` matches all methods but CONNECT.
 #[test]
 fn routes_have_to_name_it() {
     let proxy = RawOrigin::answering("HTTP/1.1 200 OK\r\n\r\n");
@@ -53,7 +53,7 @@ fn routes_have_to_name_it() {
         let answer = peer.response_to("CONNECT");
         assert_eq!(answer.status(), 501);
         assert_eq!(answer.field("connection"), Some("close"));
-        // What it sent ahead for the tunnel is no request.
+        // The bytes that were sent ahead for the tunnel are not parsed as a request.
         assert_eq!(peer.rest(), b"");
     }
     assert_eq!(proxy.received(), "");
@@ -85,7 +85,7 @@ fn a_target_is_a_host_and_a_port() {
     assert_eq!(proxy.received(), "");
 }
 
-/// RFC 9110 §9.3.6: lengths of a success mean nothing; bytes sent ahead are the tunnel's.
+/// RFC 9110 §9.3.6: a 2xx response has no length; bytes sent ahead belong to the tunnel.
 #[test]
 fn what_says_yes_has_no_content() {
     for length in [
@@ -117,7 +117,7 @@ fn what_says_yes_has_no_content() {
     }
 }
 
-/// A client would take it for a tunnel.
+/// A client would take a 2xx for a tunnel.
 #[test]
 fn what_is_no_tunnel_does_not_say_yes() {
     let proxy = RawOrigin::answering("HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno");

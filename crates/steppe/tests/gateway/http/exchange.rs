@@ -412,7 +412,7 @@ fn hundred_megabytes_pass_each_way_unchanged_and_memory_stays_flat() {
     assert!(peak.high_water_bytes < 64 << 20, "{peak:?}");
 }
 
-/// What the origin doesn't read must stay with the client, not in the node.
+/// Content that the origin does not read stays with the client, and is not buffered in the node.
 #[test]
 fn a_slow_origin_stalls_the_client() {
     let is_over = Gate::new();
@@ -432,7 +432,8 @@ fn a_slow_origin_stalls_the_client() {
     let peak = meter.finish();
     is_over.open();
     println!("{sent} bytes taken, {peak:?}");
-    // Kernel buffers on the way hold some 4 + 32 MiB at most; beyond them nothing may be taken.
+    // Kernel buffers on the way hold about 4 + 32 MiB at most; the node must not take more than
+    // that.
     assert!(sent < 72 << 20, "{sent} bytes were taken");
     assert!(peak.high_water_bytes < 48 << 20, "{peak:?}");
 }

@@ -1,9 +1,9 @@
-//! Requests with more than one reading: refused, the connection closed, nothing forwarded.
+//! Requests that parsers read in more than one way: refused, the connection closed, nothing
+//! forwarded.
 //!
-//! Each case is followed by a request that a lenient reading would bring to
-//! light. The origin is careless on purpose and records every byte; a plain
-//! request after each case proves that the origin was reached by that alone.
-//! RFC 9112; the rows of the table that nginx, `HAProxy`, Envoy and others answer differently.
+//! Each case is followed by a request that a lenient parser would forward. The origin is lenient on
+//! purpose and records every byte; a plain request after each case proves that the origin got that
+//! one alone. RFC 9112, and the cases that nginx, `HAProxy`, Envoy and others answer differently.
 
 use steppe_testkit::{RawOrigin, Steppe};
 
@@ -17,7 +17,7 @@ const CODING: &[u16] = &[400, 501];
 const VERSION: &[u16] = &[400, 505];
 const LENGTH: &[u16] = &[400, 413];
 
-/// Heads that are wrong for sure: not a byte may reach the origin.
+/// Heads that are invalid in any reading: not a byte may reach the origin.
 const HEADS: &[Case] = &[
     (
         "Content-Length, then Transfer-Encoding",
@@ -159,7 +159,7 @@ const HEADS: &[Case] = &[
     ("a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", REFUSED),
 ];
 
-/// Bodies that break their framing: the request must never look whole to the origin.
+/// Bodies that break their framing: the request must never be complete for the origin.
 const BODIES: &[(&str, &[u8])] = &[
     (
         "an extension ended by a bare LF",
@@ -212,7 +212,7 @@ const BODIES: &[(&str, &[u8])] = &[
     ("bare LF for the last line", b"5\r\nhello\r\n0\r\n\n"),
 ];
 
-/// The framing is sound: these must pass, or refusing everything would pass for strict.
+/// Requests with sound framing: these must pass, since refusing everything is no strictness.
 const SOUND: &[(&str, &[u8])] = &[
     ("no body", b"GET /sound HTTP/1.1\r\nHost: a\r\n\r\n"),
     ("a length", b"POST /sound HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"),
@@ -328,7 +328,7 @@ fn sound_messages_pass() {
     assert_eq!(origin.received().matches("hello").count(), 4);
 }
 
-/// RFC 9112 §3.2.2: the target's authority wins over Host; refusing is stricter still.
+/// RFC 9112 §3.2.2: the target's authority replaces `Host`; refusing the request is stricter still.
 #[test]
 fn an_absolute_target_and_a_differing_host_have_one_reading() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
@@ -388,7 +388,7 @@ fn a_refused_request_does_not_touch_its_predecessor() {
     assert!(!origin.received().contains("/second") && !origin.received().contains("/third"));
 }
 
-/// Sends a bad request with another behind it; says what was wrong with the answer.
+/// Sends a bad request with another behind it. An error describes a wrong answer.
 fn refusal(node: &Steppe, request: &[u8], statuses: &[u16]) -> Result<(), String> {
     let mut peer = node.connect();
     let _ = peer.try_send(&[request, SMUGGLED.as_bytes()].concat());
@@ -411,7 +411,7 @@ fn refusal(node: &Steppe, request: &[u8], statuses: &[u16]) -> Result<(), String
     Ok(())
 }
 
-/// Sends a plain request and checks that the origin saw such requests alone.
+/// Sends a plain request, and checks that the origin got no other.
 fn only_sentinel_reached(node: &Steppe, origin: &RawOrigin) -> Result<(), String> {
     let answer = node.exchange("GET /sentinel HTTP/1.1\r\nHost: a\r\n\r\n");
     if answer.status() != 200 {

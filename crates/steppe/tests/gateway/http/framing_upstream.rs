@@ -1,8 +1,7 @@
-//! Responses with more than one reading, upgrades, and fields that end at the gateway.
+//! Responses that parsers read in more than one way, upgrades, and fields that are not forwarded.
 //!
-//! What an origin may do to a gateway: answer with two lengths, answer 200 to
-//! an upgrade, break off. What a client may do through it: name our own fields
-//! in `Connection`, ask for h2c. RFC 9112, RFC 9110 §7.6.1 and §7.8.
+//! Origins answer with two lengths, answer an upgrade with 200, or break off; clients name the
+//! gateway's own fields in `Connection`, or ask for h2c. RFC 9112, RFC 9110 §7.6.1 and §7.8.
 
 use steppe_testkit::{Message, NodeConfig, RawOrigin, Steppe, Wire};
 
@@ -155,7 +154,8 @@ fn a_response_that_breaks_off_never_looks_whole() {
         let node = Steppe::in_front_of(origin.address());
         let mut peer = node.connect();
         let head = peer.send(GET).head().unwrap_or_default();
-        // Nothing of the response was out yet: the client is told, and keeps its connection.
+        // No byte of the response had been forwarded: the client gets 502, and keeps its
+        // connection.
         if head.status() == 502 {
             continue;
         }
@@ -222,7 +222,7 @@ fn an_origin_that_agrees_to_h2c_unasked_gets_no_tunnel() {
     );
 }
 
-/// What follows an upgrade that was declined is a request like any other.
+/// A request behind an upgrade that was declined is routed like any other.
 #[test]
 fn an_early_request_behind_a_declined_upgrade_is_routed_on_its_own() {
     let (app, secret) = (RawOrigin::answering(OK), RawOrigin::answering(OK));
@@ -293,7 +293,7 @@ fn connection_cannot_name_away_what_the_gateway_says() {
     for gone in ["x-hop", "keep-alive", "proxy-connection"] {
         assert_eq!(forwarded.field(gone), None, "{forwarded:?}");
     }
-    // `TE` ends here too; a gateway that passes trailers on may say so itself.
+    // `TE` is not forwarded; a gateway that forwards trailers may send its own `TE: trailers`.
     assert!(["", "trailers"].contains(&forwarded.field("te").unwrap_or_default()));
     let named = forwarded
         .field("connection")
@@ -329,7 +329,7 @@ fn fields_of_one_hop_end_at_the_gateway_on_the_way_back() {
     }
 }
 
-/// RFC 9110 §6.5.1: trailers that frame or route are dropped (or the message refused).
+/// RFC 9110 §6.5.1: trailers that concern framing or routing are dropped (or the message refused).
 #[test]
 fn trailers_cannot_frame_or_route() {
     let origin = RawOrigin::answering(OK);

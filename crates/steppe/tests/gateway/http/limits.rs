@@ -32,7 +32,8 @@ fn a_head_that_stops_gets_408_and_the_close() {
     assert_eq!(node.exchange(GET).text(), "ok");
 }
 
-/// Of two half heads, the one that began first is still waited for when the other is given up.
+/// Two listeners with different deadlines: a half head is answered 408 while an older one at the
+/// other still waits.
 #[test]
 fn each_listener_waits_for_heads_as_long_as_it_is_told() {
     let origin = RawOrigin::answering(OK);
@@ -97,7 +98,7 @@ fn chunks_over_the_limit_get_413_and_never_look_whole() {
         "{}",
         origin.received()
     );
-    // No field has this letter.
+    // No field of the head has this letter.
     assert!(origin.received().matches('Z').count() <= 1024);
 }
 

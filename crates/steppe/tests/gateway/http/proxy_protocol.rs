@@ -1,5 +1,5 @@
-//! The PROXY protocol, spoken with programs that others wrote: curl as the proxy before the
-//! node, nginx as the origin behind it.
+//! The PROXY protocol with other implementations: curl as the proxy before the node, nginx as the
+//! origin behind it.
 
 use std::fs;
 use std::net::IpAddr;
@@ -9,12 +9,12 @@ use steppe_testkit::{Curl, Nginx, NodeConfig, Peer, Port, RawOrigin, Section, St
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A node that asks its clients for a header.
+/// A node whose clients have to send a header.
 fn listening(origin: impl ToString) -> Steppe {
     listening_for("20s", origin)
 }
 
-/// One that waits so long for it.
+/// The same with this deadline for the header.
 fn listening_for(timeout: &str, origin: impl ToString) -> Steppe {
     let config = behind_a_proxy()
         .listener(|l| l.set("timeouts.header", timeout))
@@ -22,14 +22,14 @@ fn listening_for(timeout: &str, origin: impl ToString) -> Steppe {
     Steppe::builder().with("origin", origin).start(&config)
 }
 
-/// A listener that asks proxies of this machine for a header.
+/// A listener that requires a header from proxies at 127.0.0.1.
 fn behind_a_proxy() -> NodeConfig {
     NodeConfig::plain()
         .set("http.trusted_proxies", ["127.0.0.1/32"])
         .listener(|l| l.set("proxy_protocol", true))
 }
 
-/// nginx that asks for a header, and answers with what it says.
+/// An nginx that requires a header, and answers with the addresses and ports in it.
 fn nginx() -> (Nginx, Port) {
     let port = Port::free();
     let server = format!(
@@ -51,7 +51,7 @@ fn telling(
     Steppe::builder().with("origin", origin).start(&config)
 }
 
-/// A connection is counted when its task has ended, which its peer may see before.
+/// A connection is counted when its task ends, which may be after its peer sees the close.
 #[track_caller]
 fn expect_refused(node: &Steppe, reason: &str, count: f64) {
     let labels = [("reason", reason)];
@@ -69,7 +69,7 @@ fn curl_says_whom_it_connects_for() {
     assert!(origin.received().contains("x-forwarded-for: 127.0.0.1\r\n"));
 }
 
-/// A line of version 1, an address of version 2, and who the client is then for everybody.
+/// Headers of versions 1 and 2: the client that they name is forwarded and logged.
 #[test]
 fn the_client_is_whom_the_header_names() {
     let v2: &[u8] =
@@ -87,7 +87,8 @@ fn the_client_is_whom_the_header_names() {
     ] {
         let origin = RawOrigin::answering(OK);
         let node = listening(origin.address());
-        // In one piece with the request, and byte by byte; then the connection is kept.
+        // The header in one piece with the request, and byte by byte; the connection is then
+        // reused.
         let mut peer = node.connect();
         peer.send([header, GET.as_bytes()].concat());
         assert_eq!(peer.response().status(), 200);
@@ -108,7 +109,7 @@ fn the_client_is_whom_the_header_names() {
     }
 }
 
-/// What a client says of others is not believed because a proxy names it.
+/// `X-Forwarded-For` of a client that a trusted proxy names in its header is not trusted.
 #[test]
 fn a_named_client_is_a_stranger() {
     let origin = RawOrigin::answering(OK);
@@ -124,7 +125,7 @@ fn a_named_client_is_a_stranger() {
 fn without_a_header_nobody_is_served() {
     let origin = RawOrigin::answering(OK);
     let node = listening(origin.address());
-    // A request right away, a header that is none, and one that never ends.
+    // No header at all, an invalid one, and one that never ends.
     for bytes in [
         GET.to_owned(),
         "PROXY TCP4 a b 1 2\r\n".into(),
@@ -140,7 +141,7 @@ fn without_a_header_nobody_is_served() {
     silent.send("PROXY TCP4 192.0.2.1 ");
     silent.expect_close();
     expect_refused(&hasty, "header_timeout", 1.0);
-    // A check that only connects is no trouble.
+    // A connection without a byte, as of a TCP health check, is not counted.
     node.connect().finish().expect_close();
     expect_refused(&node, "proxy_protocol", 3.0);
     assert_eq!(origin.received(), "");
@@ -153,7 +154,7 @@ fn a_peer_that_is_not_trusted_is_turned_away() {
     let stranger: IpAddr = "127.0.0.2".parse().expect("an address");
     let mut peer = Peer::connect_from(stranger, node.gateway());
     let request = format!("PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n{GET}");
-    // It may be closed before all of it is taken.
+    // The connection may be closed before the request is out.
     let _ = peer.try_send(request.as_bytes());
     peer.expect_close();
     expect_refused(&node, "proxy_protocol", 1.0);
@@ -170,7 +171,7 @@ fn nginx_is_told_who_the_client_is() {
         let gateway = node.gateway();
         let own = format!("127.0.0.1 {} 127.0.0.1 {}", client.port(), gateway.port());
         assert_eq!(peer.send(GET).response().text(), own, "{version}");
-        // The next request on the same connection may be another's; nginx says nothing of port 0.
+        // The next request on the same connection may be another client's; nginx leaves port 0 out.
         let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 2001:db8::9\r\n\r\n";
         let other = format!("2001:db8::9  ::ffff:127.0.0.1 {}", gateway.port());
         assert_eq!(peer.send(request).response().text(), other, "{version}");
@@ -180,7 +181,7 @@ fn nginx_is_told_who_the_client_is() {
     }
 }
 
-/// From one to the other: what came in a header goes out in a header.
+/// The addresses of a client's header are sent to the server in a header.
 #[test]
 fn both_ends_are_passed_on() {
     let (_nginx, port) = nginx();
@@ -193,7 +194,7 @@ fn both_ends_are_passed_on() {
     assert_eq!(answer.text(), "192.0.2.1 1234 198.51.100.2 443");
 }
 
-/// A health check would fail at such a server without a header of its own.
+/// A health check without a header would fail at such a server.
 #[test]
 fn probes_have_a_header_too() {
     let (_nginx, port) = nginx();

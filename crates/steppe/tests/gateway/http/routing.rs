@@ -1,4 +1,4 @@
-//! Which request goes where, through the whole node.
+//! Routing through the whole node: the route that a request matches.
 
 use steppe_testkit::{Message, NodeConfig, RawOrigin, Steppe};
 
@@ -15,7 +15,7 @@ fn node(routes: &[(&str, &str)]) -> Steppe {
     Steppe::builder().start(&config)
 }
 
-/// Asserts which route answers `METHOD target host [more fields]`; `-` stands for a plain 404.
+/// Asserts the route that answers `METHOD target host [more fields]`; `-` stands for a plain 404.
 #[track_caller]
 fn check(node: &Steppe, request: &str, expected: &str) {
     let mut parts = request.splitn(4, ' ');
@@ -133,7 +133,7 @@ fn another_method_gets_405_and_allow() {
     );
 }
 
-/// Whatever a path is written like, it gets the verdict of what it means, or 400.
+/// A path in any spelling gets the answer of its normal form, or 400.
 #[test]
 fn no_spelling_gets_around_a_route() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nopen");
@@ -268,7 +268,7 @@ response_headers = { set = { x-back = "second" } }
     assert_eq!(head.field("x-debug"), None);
     assert_eq!(answer.all("vary").join(", "), "accept, x-user");
     assert_eq!(answer.field("server"), None);
-    // Responses pass the filters in reverse, so the first has the last word.
+    // Responses pass the filters in reverse order, so the first filter sets a field last.
     assert_eq!(answer.field("x-back"), Some("first"));
 }
 

@@ -17,7 +17,7 @@ fn open_connections(node: &Steppe) -> f64 {
     node.metrics().sum("steppe_http_connections", &[])
 }
 
-/// What a child of the node's account has reserved.
+/// The bytes that a child of the node's account has reserved.
 #[track_caller]
 fn reserved_bytes(node: &Steppe, account: &str) -> u64 {
     let report = node.admin_json("/memory");
@@ -32,7 +32,7 @@ fn listener_account(node: &Steppe) -> String {
     format!("listener {}", node.gateway())
 }
 
-/// Clients that leave while a connect hangs free at once what they held.
+/// Clients that leave while a connect hangs free their memory at once.
 #[test]
 fn clients_that_leave_while_a_connect_hangs_hold_nothing() {
     let post = |content: &str| {
@@ -46,7 +46,7 @@ fn clients_that_leave_while_a_connect_hangs_hold_nothing() {
     let requests = [
         ("nothing else", GET.to_owned()),
         ("content to come", post("")),
-        // No more than the kernel takes: an end behind what it has no room for can't be seen.
+        // No more than kernel buffers hold: the FIN behind more content would not be seen.
         ("content unread", post(&"x".repeat(20_000))),
         ("another request", GET.repeat(2)),
         ("many other requests", GET.repeat(300)),
@@ -75,8 +75,8 @@ fn clients_that_leave_while_a_connect_hangs_hold_nothing() {
     }
 }
 
-/// The time of an exchange counts while a connection is being established, and a request is not
-/// sent once it is over. A head that takes its time is not the server's.
+/// The total deadline of an exchange runs while a connection is being established, and a request is
+/// not sent after it.
 #[test]
 fn a_connect_that_hangs_takes_no_longer_than_its_exchange_may() {
     let server = FullQueue::new();
@@ -97,7 +97,7 @@ fn a_slow_head_is_not_held_against_its_server() {
     let origin = RawOrigin::answering(OK);
     let config = NodeConfig::plain().upstream("origin", |u| u.set("timeouts.first_byte", "2s"));
     let node = start(origin.address(), &config);
-    // A connection to the server is there from now on.
+    // From now on there is a connection to the server.
     assert_eq!(node.exchange(GET).status(), 200);
     let mut slow = node.connect();
     slow.send(&GET[..10]);
@@ -137,7 +137,7 @@ fn an_empty_line_does_not_start_the_deadline_of_a_head() {
     let mut after = node.connect();
     assert_eq!(after.send(GET).response().status(), 200);
     after.send("\r\n");
-    // Sent later than all of these, and cut off before them.
+    // Sent later than all of these, and answered 408 before they would be.
     let mut half = node.connect();
     assert_eq!(half.send("GET / HTTP/1.1\r\n").response().status(), 408);
     for (what, peer) in [
@@ -150,7 +150,7 @@ fn an_empty_line_does_not_start_the_deadline_of_a_head() {
     }
 }
 
-/// RFC 9110 §7.8: a server switches to a protocol that it was asked for, and to no other.
+/// RFC 9110 §7.8: a server switches to a protocol that the request names, and to no other.
 #[test]
 fn a_switch_to_what_nobody_asked_for_is_502() {
     let origin = RawOrigin::start(|peer| {
@@ -195,7 +195,7 @@ fn a_switch_to_what_nobody_asked_for_is_502() {
     assert_eq!(switch("", ""), 502);
 }
 
-/// Who sets or removes a field vouches for it: no trailer of that name passes.
+/// A filter that sets or removes a field decides its value: no trailer of that name is forwarded.
 #[test]
 fn fields_that_a_filter_sets_or_removes_do_not_pass_as_trailers() {
     let origin = RawOrigin::answering(OK);

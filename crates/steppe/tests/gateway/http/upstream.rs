@@ -1,4 +1,4 @@
-//! Towards the origin: pools, replays, timeouts, cancellation, and what it is told of the client.
+//! The node as a client of the origin: pools, replays, timeouts, cancellation, and fields about the client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -151,7 +151,7 @@ fn a_client_that_goes_away_within_a_response_takes_it_along() {
     origin.wait_until("it is cancelled", |origin| origin.closed() == [true]);
 }
 
-/// The origin keeps each connection for one request, but doesn't say so.
+/// The origin closes each connection after one response, without `Connection: close`.
 #[test]
 fn a_pooled_connection_that_died_idle_is_not_the_clients_problem() {
     let origin = RawOrigin::start(|peer| {
@@ -168,7 +168,7 @@ fn a_pooled_connection_that_died_idle_is_not_the_clients_problem() {
     for count in 1..=5 {
         assert_eq!(node.exchange(GET).text(), "ok");
         let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
-        // Before the origin's close has arrived, nobody could know: a pool that looks evicts it then.
+        // Once the FIN has arrived, the pool evicts the connection; before, no check could tell.
         await_close();
         assert_eq!(node.exchange(post).text(), "ok");
         await_close();
@@ -176,7 +176,7 @@ fn a_pooled_connection_that_died_idle_is_not_the_clients_problem() {
     }
 }
 
-/// The origin dies just when the second request of a connection arrives.
+/// An origin that closes its first connection when the second request arrives.
 fn dies_on_the_second() -> RawOrigin {
     RawOrigin::start(|peer| {
         peer.request();
@@ -265,12 +265,12 @@ fn a_dead_server_among_several_is_passed_over() {
     }
 }
 
-/// Its queue is full, so the kernel drops what asks to connect.
+/// The server's accept queue is full, so the kernel drops each SYN.
 #[test]
 fn a_connection_that_never_stands_is_504() {
     let full = FullQueue::new();
     let address = full.address();
-    // Of two requests, the one that began first still waits when the other is given up.
+    // Two upstreams with different deadlines: a request is given up while an older one of the other still waits.
     let config = NodeConfig::plain()
         .upstream("origin", |u| u.set("timeouts.connect", "300ms"))
         .add_upstream("patient", |u| {
@@ -281,7 +281,7 @@ fn a_connection_that_never_stands_is_504() {
     let mut patient = node.connect();
     patient.send(GET.replacen("/", "/patient", 1));
     assert_eq!(node.exchange(GET).status(), 504);
-    // Its connection stands once there is room for it.
+    // The connection is established once the queue has room.
     let accepting = std::thread::spawn(move || full.answer_one(OK));
     assert_eq!(patient.response().status(), 200);
     accepting.join().expect("no panic");
@@ -313,7 +313,7 @@ fn an_origin_that_stops_within_a_response_is_cut_at_the_idle_deadline() {
     });
 }
 
-/// Sends a little ten times a second and so often: never idle, and long under way.
+/// An origin that sends a chunk ten times a second, `count` times: never idle, and long under way.
 fn drips(kind: &'static str, count: usize) -> RawOrigin {
     RawOrigin::start(move |peer| {
         peer.request();
@@ -324,7 +324,7 @@ fn drips(kind: &'static str, count: usize) -> RawOrigin {
             if peer.try_send(b"5\r\nhello\r\n").is_err() {
                 return;
             }
-            // It outlasts a deadline of `timeouts.total` in small steps, each of which resets that of `idle`.
+            // Small steps that add up to more than `timeouts.total`; each resets the deadline of `timeouts.idle`.
             std::thread::sleep(Duration::from_millis(100));
         }
         let _ = peer.try_send(b"0\r\n\r\n");
@@ -332,7 +332,7 @@ fn drips(kind: &'static str, count: usize) -> RawOrigin {
     })
 }
 
-/// Pieces of an exchange that takes a second, twice `timeouts.total` of the tests.
+/// Chunks of an exchange that takes a second, twice `timeouts.total` of the tests.
 const PIECES: usize = 10;
 
 #[test]

@@ -1,4 +1,5 @@
-//! Servers that fail: what clients notice, who is left out, and for how long.
+//! Servers that fail: the answers to clients, the servers that are ejected, and the time until they
+//! return.
 
 mod circuit;
 mod draining;
@@ -29,14 +30,14 @@ fn answering(status: u16) -> RawOrigin {
     ))
 }
 
-/// Reads a request and goes away.
+/// An origin that reads a request and closes the connection.
 fn resetting() -> RawOrigin {
     RawOrigin::start(|peer| {
         peer.request();
     })
 }
 
-/// Reads a request and says nothing.
+/// An origin that reads a request and never answers.
 fn silent() -> RawOrigin {
     RawOrigin::start(|peer| peer.drain())
 }
@@ -50,7 +51,7 @@ fn failures(node: &Steppe, count: usize) -> usize {
     statuses.iter().filter(|status| **status != 200).count()
 }
 
-/// What `/upstreams` says of the servers.
+/// The servers of the first upstream in `/upstreams`.
 fn servers(node: &Steppe) -> Vec<Value> {
     let report = node.admin_json("/upstreams");
     let servers = report["upstreams"][0]["servers"].as_array();

@@ -1,6 +1,7 @@
-//! What attackers found in HTTP/2, from the outside: each test is named after what they tried.
+//! Weaknesses of HTTP/2 that reviews found, tested from the outside: each test is named after an
+//! attack.
 //!
-//! Servers behind the node speak HTTP/1.1, so that what reaches them is seen byte for byte.
+//! Servers behind the node speak HTTP/1.1, so that the tests compare the bytes that reach them.
 
 mod floods;
 mod frames;
@@ -23,7 +24,7 @@ const ENHANCE_YOUR_CALM: u32 = 0xb;
 
 const MIB: u64 = 1 << 20;
 const BUDGET: u64 = 64 * MIB;
-/// What a node may hold beyond its budget.
+/// The memory of a node beyond its budget, at most.
 const OVERHEAD: u64 = 24 * MIB;
 
 /// A node that speaks HTTP/2 without TLS.
@@ -31,7 +32,7 @@ fn node(origin: &RawOrigin) -> Steppe {
     node_with(origin, |l| l)
 }
 
-/// That one with this change to its listener.
+/// The same with this change to its listener.
 fn node_with(origin: &RawOrigin, change: impl FnOnce(Section) -> Section) -> Steppe {
     let config = NodeConfig::plain().listener(|l| change(l.protocols(["h2c"])));
     start(origin, &config)
@@ -46,14 +47,14 @@ fn connect(node: &Steppe) -> H2Peer {
     H2Peer::connect(node.gateway())
 }
 
-/// Another client is served as if nothing had been.
+/// Asserts that another client is served, on a connection of its own.
 #[track_caller]
 fn expect_served(node: &Steppe) {
     let answer = connect(node).get("/good");
     assert_eq!((answer.status, answer.reset), (Some(200), None));
 }
 
-/// Connections that ended for this reason so far.
+/// The number of connections that ended for this reason so far.
 fn closed(node: &Steppe, reason: &str) -> f64 {
     let metrics = node.metrics();
     metrics.sum("steppe_http_closed_total", &[("reason", reason)])
@@ -74,7 +75,8 @@ impl Memory {
         }
     }
 
-    /// What is promised, and that it never held `grown` bytes more than before.
+    /// Asserts that the node never held more than its budget and [`OVERHEAD`], nor `grown` bytes
+    /// more than before.
     #[track_caller]
     fn expect_grown_less(self, grown: u64) {
         let peak = self.meter.finish();

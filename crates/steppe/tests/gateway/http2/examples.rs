@@ -1,5 +1,5 @@
-//! The configurations of docs/gateway/http2.md and docs/gateway/grpc.md, run as they are there: only
-//! addresses and the folder of their files are a test's own.
+//! The configurations of docs/gateway/http2.md and docs/gateway/grpc.md, run as they are there:
+//! only addresses and the folder of the files are replaced.
 
 use std::net::TcpListener;
 
@@ -8,7 +8,7 @@ use steppe_testkit::{
     SteppeBuilder, page_example, page_examples,
 };
 
-/// Speaks HTTP/2 both ways, on addresses of its own.
+/// A server of HTTP/2 with and without TLS, on addresses of its own.
 const BACKEND: &str = r#"
 [admin]
 listen = "{admin}"
@@ -27,7 +27,7 @@ name = "all"
 upstream = "hello"
 "#;
 
-/// The one of `page` below `heading`, with addresses of the test's own.
+/// The configuration of `page` below `heading`, with addresses of the test's own.
 fn example(page: &str, heading: &str) -> NodeConfig {
     NodeConfig::parse(&page_example(page, heading))
         .set("admin.listen", "{admin}")
@@ -52,7 +52,7 @@ fn version(got: &CurlOutput) -> &str {
     got.figures["http_version"].as_str().unwrap_or_default()
 }
 
-/// A call by curl: what comes back is a status of gRPC, if it is one.
+/// A call by curl: returns the `grpc-status` of the response's head, if it has one.
 fn call(node: &Steppe, path: &str, fields: [&str; 2]) -> Option<String> {
     let got = Curl::new(&node.url(path))
         .args(["--http2-prior-knowledge", "-X", "POST"])
@@ -96,7 +96,7 @@ fn clients_agree_on_http2_or_begin_with_it() {
     assert_eq!(get(&secure, "--http1.1"), "1.1");
     assert_eq!(get(&plain, "--http2-prior-knowledge"), "2");
     assert_eq!(get(&plain, "--http1.1"), "1.1");
-    // `Upgrade: h2c` is not answered.
+    // `Upgrade: h2c` is ignored.
     assert_eq!(get(&plain, "--http2"), "1.1");
 }
 
@@ -118,7 +118,7 @@ fn servers_are_spoken_to_by_either() {
                 got.errors
             );
             assert_eq!(version(&got), spoken);
-            // What the server speaks, and what the client does.
+            // The protocols of the server and of the client, in this order.
             assert_eq!(got.head.all("via"), ["1.1 steppe", "2.0 steppe"]);
         }
     }
@@ -127,7 +127,7 @@ fn servers_are_spoken_to_by_either() {
 #[test]
 fn calls_are_answered_as_grpc_has_it() {
     let issued = authority();
-    // Takes connections, and says nothing.
+    // Accepts connections, and never answers.
     let port = Port::free();
     let hanging = TcpListener::bind(port.address()).expect("it is free");
     let config = example("gateway/grpc", "Proxy a gRPC service")

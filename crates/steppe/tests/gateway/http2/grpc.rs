@@ -1,4 +1,4 @@
-//! Calls of gRPC through the node: what is counted of them, sent again, and translated.
+//! Calls of gRPC through the node: counted, retried, and translated.
 
 mod ends;
 mod metrics;
@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 
 use steppe_testkit::{Curl, CurlOutput, GrpcOrigin, NodeConfig, Section, Steppe, grpc_message};
 
-/// Speaks HTTP/2 without TLS to everybody, and HTTP/1.1 to clients; `servers` answer all that is
-/// below `/shop.`, with this change to their upstream.
+/// A node that speaks HTTP/2 without TLS at both ends, and HTTP/1.1 to clients too; `servers`
+/// answer all paths of two segments, with this change to their upstream.
 fn node(servers: &[SocketAddr], change: impl FnOnce(Section) -> Section) -> Steppe {
     let config = NodeConfig::bare()
         .protocols(["h1", "h2c"])
@@ -32,8 +32,8 @@ fn call(node: &Steppe, path: &str) -> CurlOutput {
     post(node, path, &["--data-binary", &data])
 }
 
-/// The same without the message, for what is answered before one could come: curl 7.88 misses the
-/// end of a response that is there before its own content is out.
+/// The same without content, for calls that are answered before content could arrive: curl 7.88
+/// misses the end of a response that arrives before its own content is out.
 fn call_early(node: &Steppe, path: &str) -> CurlOutput {
     post(node, path, &["-X", "POST"])
 }

@@ -7,15 +7,15 @@ use steppe_testkit::{
     Curl, CurlOutput, H2load, NodeConfig, Port, Process, Scratch, Steppe, eventually, skip,
 };
 
-/// Where Debian has it, which is not on everybody's search path.
+/// The path of nghttpd on Debian, whose folder may be missing in `PATH`.
 const PROGRAM: &str = "/usr/sbin/nghttpd";
 
-/// Around the sizes of frames and windows (RFC 9113 §4.2, §6.9.2), and above all that is kept at once.
+/// Sizes of files, in bytes: near those of frames and windows (RFC 9113 §4.2, §6.9.2), and one above all buffers.
 const SIZES: [usize; 10] = [
     0, 1, 4_095, 4_096, 16_383, 16_384, 16_385, 65_535, 65_536, 1_000_000,
 ];
 
-/// Ways in which nghttpd speaks HTTP/2.
+/// Options of nghttpd that change its frames and windows.
 const MANNERS: [&[&str]; 5] = [
     &[],
     &["--padding=200"],
@@ -31,7 +31,7 @@ struct Nghttpd {
 }
 
 impl Nghttpd {
-    /// Starts it with these arguments; `None`, and a skipped `test`, where it is not installed.
+    /// Starts nghttpd with these arguments; `None`, and a skipped `test`, if it is not installed.
     fn start(test: &str, arguments: &[&str]) -> Option<Self> {
         if Command::new(PROGRAM).arg("--version").output().is_err() {
             skip(test, "nghttpd is not installed");
@@ -67,7 +67,7 @@ impl Nghttpd {
     }
 }
 
-/// So many bytes, of which no two stretches are equal.
+/// Content of this size, in which no two stretches are equal.
 fn content(bytes: usize) -> Vec<u8> {
     let numbers = (0_u32..).flat_map(|number| number.wrapping_mul(0x9e37_79b9).to_be_bytes());
     numbers.take(bytes).collect()

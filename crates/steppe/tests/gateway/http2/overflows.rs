@@ -1,4 +1,4 @@
-//! Servers of HTTP/2 that send more content than windows allow: clients are told at once.
+//! Servers of HTTP/2 that send more content than windows allow: clients are answered at once.
 //!
 //! Spec: RFC 9113 §5.2, §6.9.1.
 
@@ -8,20 +8,20 @@ use steppe_testkit::{
     FieldSection, H2Frame, H2Peer, H2Server, NodeConfig, Peer, RawOrigin, Steppe,
 };
 
-/// RFC 9113 §6.9.2: every window at first, in bytes.
+/// RFC 9113 §6.9.2: the initial size of every window, in bytes.
 const FIRST_WINDOW: i64 = 65_535;
 
-/// RFC 9113 §6.5.2: content of a DATA frame at most, in bytes.
+/// RFC 9113 §6.5.2: the largest payload of a frame by default, in bytes.
 const FRAME_BYTES: i64 = 16 << 10;
 
-/// Streams of the connection that stay open beside the one that overflows.
+/// The paths of streams that stay open beside the one that overflows.
 const OTHERS: [&str; 2] = ["/1", "/2"];
 
 /// The request of the stream that overflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Get,
-    /// A POST, of whose content half is sent.
+    /// A POST with half of its content.
     HalfAPost,
 }
 
@@ -32,12 +32,12 @@ enum Of {
     Connection,
 }
 
-/// The end of a request.
+/// The end of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// With this status.
+    /// A whole response with this status.
     Status(u16),
-    /// After its head of 200 was passed on.
+    /// Cut after a head of 200 was forwarded.
     Cut,
     Whole,
 }
@@ -45,17 +45,17 @@ enum End {
 struct Row {
     name: &'static str,
     asked: Asked,
-    /// Known to be read before the rest is sent.
+    /// Frames that the node has read before the rest is sent.
     before: fn(u32) -> Vec<H2Frame>,
-    /// Sent in one piece with the content that is too much.
+    /// Frames in one piece with the content that overflows.
     with: fn(u32) -> Vec<H2Frame>,
     of: Of,
-    /// Where the head and the content come in one piece, either may be seen first.
+    /// The ends of the response; two if the head and the content come in one piece, since either may be read first.
     ends: &'static [End],
     others: End,
 }
 
-/// Without a head of the response, and with [`Row::of`] the stream.
+/// No head of the response, and the window of the stream.
 const ROW: Row = Row {
     name: "nothing before it",
     asked: Asked::Get,
@@ -162,7 +162,7 @@ fn interim(stream: u32) -> Vec<H2Frame> {
     vec![H2Frame::opening(stream, &fields)]
 }
 
-/// A stream that overflows a window, and the windows that the node has told of. What is sent is taken off.
+/// A stream that overflows a window, and the windows that the node has granted, less the bytes that were sent.
 struct Overflowing {
     stream: u32,
     of: Of,
@@ -174,7 +174,7 @@ impl Overflowing {
         self.windows.entry(stream).or_insert(FIRST_WINDOW)
     }
 
-    /// Reads a frame; `None` once what has the window has ended.
+    /// Reads a frame; `None` once the stream or connection whose window overflows has ended.
     fn read(&mut self, server: &mut H2Server<'_>) -> Option<H2Frame> {
         let frame = server.frame()?;
         let is_reset = frame.kind == H2Frame::RST_STREAM && frame.stream == self.stream;
@@ -188,7 +188,8 @@ impl Overflowing {
         Some(frame)
     }
 
-    /// Sends frames, and reads until the node has read them; `None` once what has the window has ended.
+    /// Sends frames, and reads until the node has acknowledged them; `None` once the stream or connection whose window
+    /// overflows has ended.
     fn round(&mut self, server: &mut H2Server<'_>, mut frames: Vec<H2Frame>) -> Option<()> {
         for frame in frames.iter().filter(|frame| frame.kind == H2Frame::DATA) {
             let bytes = i64::try_from(frame.payload.len()).expect("small");
@@ -205,7 +206,7 @@ impl Overflowing {
         }
     }
 
-    /// More content than the window has room for; of a stream's no more than the connection's has.
+    /// Content that exceeds the window; that of a stream stays within the connection's.
     fn too_much(&mut self) -> Vec<H2Frame> {
         let mut bytes = match self.of {
             Of::Stream => (*self.left(self.stream) + FRAME_BYTES).min(*self.left(0)),
@@ -221,7 +222,7 @@ impl Overflowing {
     }
 }
 
-/// A server that answers [`OTHERS`] in part, then overflows a window by the stream that follows, and ends them.
+/// A server that answers [`OTHERS`] in part, overflows a window by the stream that follows, and completes the others.
 fn overflow(server: &mut H2Server<'_>, row: &Row) {
     const ROUNDS_MAX: usize = 1000;
     let mut overflowing = Overflowing {
@@ -233,7 +234,7 @@ fn overflow(server: &mut H2Server<'_>, row: &Row) {
     for stream in others {
         server.send(&[H2Frame::ok(stream), H2Frame::data(stream, "o")]);
     }
-    // The connection's window is that of two streams: there is one to overflow before it.
+    // Waits until the connection's window has room for two streams, so that a stream's overflows first.
     while *overflowing.left(0) < 2 * FIRST_WINDOW {
         overflowing.read(server).expect("its window is opened");
     }
@@ -251,7 +252,7 @@ fn overflow(server: &mut H2Server<'_>, row: &Row) {
             break;
         }
         let frames = [with, overflowing.too_much()].concat();
-        // The node may have passed some of it on, and opened the window just then: that was no overflow.
+        // The node may have forwarded some of it, and opened the window in time: then there was no overflow.
         is_open = overflowing.round(server, frames);
         with = Vec::new();
     }
@@ -261,7 +262,7 @@ fn overflow(server: &mut H2Server<'_>, row: &Row) {
     server.drain();
 }
 
-/// A node that speaks both protocols, and waits ten minutes for a server.
+/// A node that speaks both protocols, and whose `timeouts.first_byte` is ten minutes.
 fn serve(row: &'static Row) -> (RawOrigin, Steppe) {
     let origin = RawOrigin::start(move |peer| {
         let Some(mut server) = H2Server::begin(peer, &[]) else {
@@ -293,7 +294,7 @@ fn h1(node: &Steppe, asked: Asked) -> End {
     loop {
         match peer.head().expect("a response").status() {
             100..200 => {}
-            // It never ends: its last chunk would be five bytes.
+            // A last chunk would make an endless response complete.
             200 if peer.rest().ends_with(b"0\r\n\r\n") => return End::Whole,
             200 => return End::Cut,
             status => return End::Status(status),
@@ -322,7 +323,7 @@ fn h2(node: &Steppe, asked: Asked) -> End {
     }
 }
 
-/// The ends that clients saw, where they are wrong.
+/// The ends that clients saw, if they are not the expected ones.
 fn wrong(row: &'static Row, see: fn(&Steppe, Asked) -> End) -> Option<String> {
     let (_origin, node) = serve(row);
     let mut client = H2Peer::connect(node.gateway());
@@ -341,8 +342,7 @@ fn wrong(row: &'static Row, see: fn(&Steppe, Asked) -> End) -> Option<String> {
     (!is_right).then(|| format!("{}: {end:?}, others {others:?}", row.name))
 }
 
-/// None of them waits for `timeouts.first_byte`. Another stream of the connection loses its response only where the
-/// connection ends.
+/// No response waits for `timeouts.first_byte`. Other streams lose their responses only if the connection ends.
 #[test]
 fn more_content_than_windows_allow() {
     let rows = ROWS.iter().flat_map(|row| [wrong(row, h1), wrong(row, h2)]);

@@ -1,8 +1,8 @@
-//! Exchanges over all pairs of protocols, with clients and servers that others wrote.
+//! Exchanges over all pairs of protocols, with clients and servers of other authors.
 //!
-//! One node listens for everything and asks servers of Node.js by everything; the host of a request
-//! says which. Every change passes four pairs, in which each protocol is on either side once;
-//! `STEPPE_LONG=1` runs all sixteen.
+//! One node listens for all protocols and has servers of Node.js for all; the host of a request
+//! names the protocol of its server. Every change runs four pairs, in which each protocol is on
+//! either side once; `STEPPE_LONG=1` runs all sixteen.
 
 mod browser;
 mod clients;
@@ -23,7 +23,7 @@ use steppe_testkit::{Curl, CurlOutput, is_long, skip};
 
 use site::Site;
 
-/// What a client speaks with the node.
+/// The protocol between a client and the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Downstream {
     H1,
@@ -32,7 +32,7 @@ enum Downstream {
     H2,
 }
 
-/// What the node speaks with a server.
+/// The protocol between the node and a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Upstream {
     H1,
@@ -56,7 +56,7 @@ impl Downstream {
         if self.is_tls() { "https" } else { "http" }
     }
 
-    /// The option of curl.
+    /// The option of curl for the protocol.
     fn option(self) -> &'static str {
         match self {
             Self::H1 | Self::H1Tls => "--http1.1",
@@ -66,7 +66,7 @@ impl Downstream {
         }
     }
 
-    /// What a message of it is in `Via`.
+    /// The value of `Via` for a message of the protocol.
     fn via(self) -> &'static str {
         if self.is_http2() {
             "2.0 steppe"
@@ -83,7 +83,7 @@ impl Upstream {
         matches!(self, Self::H2c | Self::H2)
     }
 
-    /// As the configuration has it.
+    /// The name of the protocol in the configuration.
     fn protocol(self) -> &'static str {
         match self {
             Self::H1 => "h1",
@@ -93,7 +93,7 @@ impl Upstream {
         }
     }
 
-    /// What a request has to name to be sent there.
+    /// The host of requests to the server of the protocol.
     fn host(self) -> String {
         format!("{}.example", self.protocol())
     }
@@ -128,7 +128,7 @@ impl Pair<'_> {
         self.site.curl(self.down, &self.up.host(), path)
     }
 
-    /// Runs it; it must end well, and have spoken what it should.
+    /// Runs curl, and asserts its success and the version of HTTP.
     #[track_caller]
     fn run(&self, curl: Curl) -> CurlOutput {
         let got = curl.run();
@@ -143,7 +143,7 @@ impl Pair<'_> {
         self.run(self.curl(path))
     }
 
-    /// What the server says that it saw.
+    /// The request, as the server received it.
     #[track_caller]
     fn seen(&self, curl: Curl) -> Seen {
         let got = self.run(curl);
@@ -154,12 +154,12 @@ impl Pair<'_> {
         seen
     }
 
-    /// A name of its own for what waits for a word.
+    /// A name, unique to the pair, for an exchange that waits for a later request to end it.
     fn word(&self, of: &str) -> String {
         format!("{of}-{:?}-{:?}", self.down, self.up)
     }
 
-    /// What the client of Node.js got.
+    /// The response, as the client of Node.js received it.
     #[track_caller]
     fn node_js(&self, method: &str, path: &str, further: [&str; 3]) -> Value {
         let url = self.url(path);
@@ -167,7 +167,7 @@ impl Pair<'_> {
     }
 }
 
-/// A request, as a server of Node.js saw it.
+/// A request, as a server of Node.js received it.
 struct Seen(Value);
 
 impl Seen {
@@ -188,7 +188,7 @@ impl Seen {
         same.filter_map(|line| line[1].as_str()).collect()
     }
 
-    /// That its content is just this.
+    /// Asserts that the content is just this.
     #[track_caller]
     fn expect_content(&self, content: &[u8]) {
         let body = &self.0["body"];
@@ -197,7 +197,7 @@ impl Seen {
     }
 }
 
-/// Tries `case` with each pair, of a site of its own.
+/// Runs `case` with each pair, at a site of the test's own.
 fn with_pairs(test: &str, case: impl Fn(&Pair<'_>)) {
     let Some(site) = Site::start(test) else {
         return;
@@ -217,7 +217,7 @@ fn pairs() -> Vec<(Downstream, Upstream)> {
         let from = |down| Upstream::ALL.map(|up| (down, up));
         return Downstream::ALL.into_iter().flat_map(from).collect();
     }
-    // Both kinds that translate, and both that don't.
+    // Both pairs that translate, and both that do not.
     vec![
         (Downstream::H1, Upstream::H2c),
         (Downstream::H1Tls, Upstream::H1s),
@@ -240,7 +240,7 @@ fn testdata(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// As the servers make theirs: it repeats itself at no power of two.
+/// Bytes as the servers make them, with a period that is no power of two.
 fn content(bytes: usize) -> Vec<u8> {
     (0..=250).cycle().take(bytes).collect()
 }

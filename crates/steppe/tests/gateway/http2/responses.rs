@@ -18,7 +18,7 @@ fn head(stream: u32, fields: &FieldSection) -> H2Frame {
     H2Frame::opening(stream, fields)
 }
 
-/// The end of a stream that needs no field for it.
+/// An empty DATA frame with END_STREAM.
 fn end(stream: u32) -> H2Frame {
     H2Frame::last_data(stream, "")
 }
@@ -40,7 +40,7 @@ fn trailed(stream: u32, name: &[u8]) -> Vec<H2Frame> {
     vec![H2Frame::ok(stream), content, trailers(stream, &trailer)]
 }
 
-/// RFC 9113 §8.1.1: what is defined to have no content may announce the length that it would have.
+/// RFC 9113 §8.1.1: a response without content by definition may have the `content-length` of other content.
 const WITHOUT_CONTENT: &[Row] = &[
     (
         "304 by HEADERS",

@@ -1,4 +1,4 @@
-//! Connections to servers of HTTP/2: which requests are sent again, and when there is another one.
+//! Connections to servers of HTTP/2: requests that are sent again, and further connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn in_front_of(server: SocketAddr) -> Steppe {
     Steppe::builder().with("origin", server).start(config())
 }
 
-/// A server whose connections follow `script`, and how many requests they have taken.
+/// A server whose connections follow `script`, and the number of requests that they have received.
 fn server(
     settings: &'static [(u16, u32)],
     script: impl Fn(&mut H2Server<'_>, &AtomicUsize) + Send + Sync + 'static,
@@ -49,7 +49,7 @@ fn get(node: &Steppe) -> Message {
     node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// RFC 9113 §8.7: none of it was processed, so even what is not idempotent is sent again.
+/// RFC 9113 §8.7: a refused stream was not processed, so even requests that are not idempotent are sent again.
 #[test]
 fn a_refused_stream_is_sent_again() {
     let (origin, requests) = server(&[], |server, requests| {
@@ -64,7 +64,7 @@ fn a_refused_stream_is_sent_again() {
     let answer = post(&node);
     assert_eq!((answer.status(), answer.text().as_str()), (200, "ok"));
     assert_eq!(requests.load(Ordering::Relaxed), 2);
-    // With its content, both times.
+    // The content is sent both times.
     assert_eq!(origin.received().matches("hello").count(), 2);
 }
 
@@ -82,7 +82,7 @@ fn a_server_that_refuses_for_ever_is_not_asked_for_ever() {
     assert_eq!(requests.load(Ordering::Relaxed), 2 * 4);
 }
 
-/// Streams beyond the last that GOAWAY names are sent again; those before it were processed.
+/// Streams above the last of GOAWAY were not processed and are sent again.
 #[test]
 fn what_goaway_leaves_out_is_sent_again_on_another_connection() {
     let (origin, requests) = server(&[], |server, requests| {
@@ -103,7 +103,7 @@ fn what_goaway_leaves_out_is_sent_again_on_another_connection() {
     );
 }
 
-/// Whoever breaks off may have processed it.
+/// A server that resets the stream may have processed the request.
 #[test]
 fn what_may_have_been_processed_is_not_sent_again() {
     let (origin, requests) = server(&[], |server, requests| {
@@ -121,14 +121,14 @@ fn what_may_have_been_processed_is_not_sent_again() {
     assert_eq!(requests.load(Ordering::Relaxed), 2);
 }
 
-/// A loss of the connection with many streams open: those that are idempotent are served.
+/// The connection is lost with many streams open: idempotent requests are sent again and served.
 #[test]
 fn a_connection_that_is_lost_costs_what_is_not_idempotent() {
-    // All on the first connection: it has room for a few more, so that no next one is established.
+    // All on the first connection: more streams would make the node establish the next.
     const STREAMS: usize = 80;
     let (origin, requests) = server(&[], |server, requests| {
         if server.index() == 0 {
-            // The first is served: a connection that never answered is no stale one.
+            // The first request is answered: a connection without any answer does not count as stale.
             let first = server.request();
             first.iter().for_each(|stream| server.send(&ok(*stream)));
             for _ in 0..STREAMS {
@@ -156,12 +156,12 @@ fn a_connection_that_is_lost_costs_what_is_not_idempotent() {
     assert_eq!(requests.load(Ordering::Relaxed), STREAMS + STREAMS / 2);
 }
 
-/// No request waits for a connection that could have been there.
+/// The next connection is established before the last is full, so that no request waits for it.
 #[test]
 fn the_next_connection_is_there_before_the_last_is_full() {
     const STREAMS: u32 = 16;
     let (origin, requests) = server(&[(MAX_CONCURRENT_STREAMS, STREAMS)], |server, requests| {
-        // None is answered.
+        // Requests are never answered.
         while server.request().is_some() {
             requests.fetch_add(1, Ordering::Relaxed);
         }
@@ -182,7 +182,7 @@ fn the_next_connection_is_there_before_the_last_is_full() {
     eventually("another connection", || origin.accepted() == 2);
 }
 
-/// A server that has gone without a word is asked, and given up. Takes a minute.
+/// A server that falls silent is probed with PING, and then given up. Takes a minute.
 #[test]
 fn a_silent_server_is_asked_and_given_up() {
     if is_left_to_long_tier("a_silent_server_is_asked_and_given_up") {
@@ -205,7 +205,7 @@ fn a_silent_server_is_asked_and_given_up() {
     assert_eq!(pings.load(Ordering::Relaxed), 1);
 }
 
-/// Streams are counted beside connections, on either side; a connection in use is not idle.
+/// Streams are counted beside connections, at either side; a connection with open streams is not idle.
 #[test]
 fn streams_are_counted_while_they_are_open() {
     let (origin, requests) = server(&[], |server, requests| {
@@ -247,7 +247,7 @@ fn streams_are_counted_while_they_are_open() {
     });
 }
 
-/// RFC 9113 §8.1: a server that needs no more of a request says so behind its whole response.
+/// RFC 9113 §8.1: a server that needs no more of a request resets the stream with NO_ERROR after its whole response.
 #[test]
 fn a_reset_behind_a_whole_response_takes_nothing_away() {
     let (origin, _) = server(&[], |server, _| {
@@ -283,7 +283,7 @@ fn a_server_that_allows_no_stream_is_asked_on_another_connection() {
         while let Some(stream) = server.request() {
             let served = requests.fetch_add(1, Ordering::Relaxed);
             if server.index() == 0 && served == 0 {
-                // The response comes behind the settings: they are known to whatever it lets go on.
+                // The response follows the settings: the node has read them before it sends the next request.
                 server.send(&[H2Frame::settings(&[(MAX_CONCURRENT_STREAMS, 0)])]);
             }
             server.send(&ok(stream));
@@ -297,7 +297,7 @@ fn a_server_that_allows_no_stream_is_asked_on_another_connection() {
     assert_eq!(origin.accepted(), 2);
 }
 
-/// RFC 9113 §6.1: padding is no content, and counts for the windows all the same.
+/// RFC 9113 §6.1: padding is not content, but counts in the flow-control windows.
 #[test]
 fn padding_of_a_server_is_taken_off_and_its_window_given_back() {
     const FRAMES: usize = 4000;
@@ -327,7 +327,7 @@ fn padding_of_a_server_is_taken_off_and_its_window_given_back() {
     assert_eq!(get(&node).text(), "content".repeat(FRAMES));
 }
 
-/// RFC 9113 §8.4: push is off, so that a promise ends the connection; its request may have been processed.
+/// RFC 9113 §8.4: push is disabled, so a promise ends the connection; the request may have been processed.
 #[test]
 fn a_promise_is_refused() {
     const PUSH_PROMISE: u8 = 5;

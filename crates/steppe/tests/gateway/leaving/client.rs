@@ -16,22 +16,22 @@ pub(super) enum Protocol {
 /// The way in which clients leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// They end their side (FIN).
+    /// Closes the sending side (FIN).
     End,
-    /// They reset the connection (RST).
+    /// Resets the connection (RST).
     Reset,
-    /// They reset the stream (RFC 9113 §6.4).
+    /// Resets the stream (RFC 9113 §6.4).
     ResetStream,
 }
 
-/// Content of an HTTP/1 request: more than the node reads while its server takes nothing, and no more than the kernel
-/// takes, since an end behind what it has no room for is not seen.
+/// Content of an HTTP/1.1 request: more than the node reads while its server reads nothing, and no more than kernel
+/// buffers hold, since the node does not see a FIN behind more content.
 const CONTENT_BYTES: usize = 110_000;
-/// The same of HTTP/2, whose server grants no window: any will do.
+/// Content of an HTTP/2 request, whose server grants no window: any size waits.
 const H2_CONTENT_BYTES: usize = 500;
-/// The length that a request announces which has content to come.
+/// The announced length of a request whose content is never complete.
 const ANNOUNCED_BYTES: usize = 900_000;
-/// Receive buffer of a client that does not read.
+/// The receive buffer of a client that does not read.
 const NARROW_BYTES: usize = 4 << 10;
 
 impl Protocol {

@@ -1,4 +1,4 @@
-//! `steppe cert`, as a shell sees it, on files and on servers of OpenSSL.
+//! `steppe cert`, run as a command, on files and on servers of OpenSSL.
 
 mod chain;
 mod command;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use self::chain::{Authority, Chain, authority_params, certificates, key, leaf_params, pem};
 use self::command::{assert_unreadable, codes, json, steppe, steppe_with_roots};
 
-/// What `openssl x509` says of a file.
+/// The value that `openssl x509` prints for a file.
 fn openssl(file: &str, args: &[&str]) -> String {
     let output = Command::new("openssl")
         .args(["x509", "-noout", "-in", file])
@@ -63,7 +63,7 @@ fn a_file_is_shown_as_openssl_shows_it() {
     assert!(text.ends_with("\n\nusable: no mistakes\n"), "{text}");
 }
 
-/// As the documentation of OpenSSL and curl tells to make one.
+/// By the commands in the documentation of OpenSSL and curl.
 #[test]
 fn a_pin_is_the_hash_of_the_public_key() {
     let chain = Chain::new();
@@ -124,7 +124,7 @@ fn mistakes_of_a_certificate_are_named() {
         |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth],
         &["refused"],
     );
-    // Of a chain that expired, the other mistakes are told too.
+    // The other mistakes of an expired chain are reported too.
     let mut params = leaf_params();
     expired(&mut params);
     let leaf = chain.signed(&params);
@@ -146,7 +146,7 @@ fn an_expired_authority_is_named() {
     );
 }
 
-/// Without key identifiers, a name alone says who issued it.
+/// Without key identifiers, an issuer is found by its name alone.
 #[test]
 fn a_signature_of_another_key_is_found() {
     let chain = Chain::new();
@@ -160,12 +160,12 @@ fn a_signature_of_another_key_is_found() {
     chain.check(&[leaf, &second.der().to_vec()], &["refused"], &[]);
 }
 
-/// RSA of 1024 bits, SHA-1, and a subject full of characters with a meaning.
+/// RSA of 1024 bits, SHA-1, and a subject full of special characters.
 #[test]
 fn weak_algorithms_are_named() {
     let odd = Path::new(env!("CARGO_MANIFEST_DIR")).join("../steppe-net/testdata/x509/odd.der");
     let (report, code) = json(&[&odd.to_string_lossy()]);
-    // It expires one day.
+    // The certificate expires some day, and the report then says so.
     let mut mistakes = codes(&report, "mistakes");
     mistakes.retain(|code| code != "1:expired");
     assert_eq!(mistakes, ["1:weak_signature", "1:short_key"]);
@@ -214,7 +214,7 @@ fn roots_are_the_systems_unless_given() {
         (codes(&report, "mistakes"), code),
         (vec!["3:missing_issuer".to_owned()], 1)
     );
-    // A private root that stands in the file: whether clients have it is not seen here.
+    // A private root in the file: this cannot tell if clients trust it.
     let whole = [&chain.leaf, &chain.lower(), &chain.upper(), &chain.root()];
     let whole = chain.write("whole.pem", certificates(&whole));
     let output = steppe_with_roots(&other, &[&whole, "--json"]);

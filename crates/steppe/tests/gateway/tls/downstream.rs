@@ -1,4 +1,5 @@
-//! TLS of listeners, seen from outside: real clients, hostile ones, and bytes that nobody sends.
+//! TLS of listeners, tested from outside: real clients, hostile ones, and bytes that no valid
+//! client sends.
 //!
 //! Each key of `http.listener.tls` has a test in `keys.rs` that fails when the key is ignored.
 
@@ -30,7 +31,7 @@ struct Site {
 }
 
 impl Site {
-    /// It shows `certificate` to everybody who asks for no other.
+    /// A site that shows `certificate` to clients whose SNI matches no other.
     fn serving(certificate: &Issued) -> Self {
         let site = Self {
             builder: Steppe::builder(),
@@ -40,12 +41,12 @@ impl Site {
         site.and(certificate)
     }
 
-    /// It has this certificate too.
+    /// Adds a certificate.
     fn and(self, certificate: &Issued) -> Self {
         self.and_with(certificate, |table| table)
     }
 
-    /// It has this certificate too, and this change in its table.
+    /// Adds a certificate, with this change to its table of the configuration.
     fn and_with(mut self, certificate: &Issued, change: impl FnOnce(Section) -> Section) -> Self {
         let number = self.certificates.len();
         let (cert, key) = (format!("{number}.crt"), format!("{number}.key"));
@@ -91,7 +92,7 @@ impl Site {
     }
 }
 
-/// Handshakes with this outcome so far.
+/// The number of handshakes with this outcome so far.
 fn handshakes(node: &Steppe, outcome: &str) -> f64 {
     count(&node.metrics(), outcome)
 }
@@ -100,19 +101,19 @@ fn count(metrics: &Metrics, outcome: &str) -> f64 {
     metrics.sum("steppe_http_tls_handshakes_total", &[("outcome", outcome)])
 }
 
-/// Waits until so many handshakes ended so: clients may know it before it is counted.
+/// Waits until so many handshakes have this outcome: clients may see the end before it is counted.
 #[track_caller]
 fn expect_count(node: &Steppe, outcome: &str, count: f64) {
     eventually(outcome, || handshakes(node, outcome) == count);
 }
 
-/// Waits until one handshake ended so.
+/// Waits until one handshake has this outcome.
 #[track_caller]
 fn expect_outcome(node: &Steppe, outcome: &str) {
     expect_count(node, outcome, 1.0);
 }
 
-/// Has it read its files again, which must be valid.
+/// Makes the node read its files again, which must be valid.
 #[track_caller]
 fn reload(node: &Steppe) {
     let answer = node.admin_post("/reload");

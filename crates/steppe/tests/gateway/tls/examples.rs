@@ -1,22 +1,22 @@
-//! The configurations of docs/gateway/tls.md, run as they are there: only addresses and the folder of
-//! their files are a test's own.
+//! The configurations of docs/gateway/tls.md, run as they are there: only addresses and the folder
+//! of the files are replaced.
 
 use steppe_testkit::{
     Authority, Issued, Leaf, NodeConfig, Peer, Port, RawOrigin, Steppe, SteppeBuilder, TlsClient,
     TlsServer, Validity, page_example, page_examples,
 };
 
-/// The one below `heading`, with an admin.
+/// The configuration below `heading`, with an admin listener.
 fn example(heading: &str) -> NodeConfig {
     NodeConfig::parse(&page_example("gateway/tls", heading)).set("admin.listen", "{admin}")
 }
 
-/// That one, where its clients speak TLS at `{gateway}`.
+/// The same, with its TLS listener at `{gateway}`.
 fn secure_example(heading: &str) -> NodeConfig {
     example(heading).listener_at("0.0.0.0:8443", |l| l.set("listen", "{gateway}"))
 }
 
-/// Whoever issues the certificates of the page.
+/// An authority, and its certificates for the names of the page.
 struct Files {
     ca: Authority,
     www: Issued,
@@ -40,7 +40,7 @@ impl Files {
         }
     }
 
-    /// A node with every file that the page names beside its configuration.
+    /// A builder of a node, with every file of the page beside its configuration.
     fn builder(&self) -> SteppeBuilder<'static> {
         let revoked = self.ca.revocation_list(&[&self.api], Validity::Current);
         Steppe::builder()
@@ -61,7 +61,7 @@ fn get(host: &str, path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
 }
 
-/// What a client gets that asks by SNI for `name` and by Host for `host`.
+/// The content of a response to a request with `name` in SNI and `host` in `Host`.
 fn text(client: &TlsClient, node: &Steppe, (name, host): (&str, &str)) -> String {
     let mut peer = client.connect(node.gateway(), name);
     peer.send(get(host, "/")).response().text()
@@ -125,7 +125,7 @@ fn services_know_each_other() {
         [404, 200]
     );
     for refused in [TlsClient::new(), TlsClient::new().showing(&files.api)] {
-        // Its alert comes with the first read.
+        // The alert arrives with the first read.
         let ended = refused
             .try_connect(node.gateway(), "www.example.com")
             .map(|mut peer| peer.end());
@@ -154,11 +154,11 @@ fn a_private_authority_vouches_for_servers() {
     drop(node);
 }
 
-/// The second node stands for another one at the same address.
+/// The second node stands in for another node at the same address.
 #[test]
 fn nodes_share_their_tickets() {
     let files = Files::new();
-    // Held over all three nodes, so that none takes it for another listener.
+    // The port stays reserved for all three nodes: tickets are bound to the listener's address.
     let port = Port::free();
     let builder = || files.builder().with("shared", port.number());
     let config = example("Share session tickets between nodes")

@@ -6,7 +6,7 @@ use steppe_testkit::{
     Authority, Curl, Issued, Leaf, Load, NodeConfig, Scratch, Section, Steppe, Validity, eventually,
 };
 
-/// A configuration that shows the certificate of this name.
+/// A configuration with the certificate in the files of this name.
 fn showing(name: &str) -> NodeConfig {
     let shown = Section::new()
         .set("cert", format!("{{scratch}}/{name}.crt"))
@@ -17,7 +17,7 @@ fn showing(name: &str) -> NodeConfig {
         .add_route("all", |r| r.path("/{rest*}").upstream("hello"))
 }
 
-/// Puts both where the node looks, each in one step.
+/// Replaces both files of the node, each in one step.
 fn put_pair(scratch: &Scratch, pair: &Issued) {
     put(scratch, "site.key", &pair.key);
     put(scratch, "site.crt", &pair.cert);
@@ -39,12 +39,12 @@ fn url(node: &Steppe) -> String {
     format!("https://{}/", node.gateway())
 }
 
-/// Whether a new connection is shown a certificate that `pair` vouches for.
+/// True if a new connection gets a certificate that is verified by `pair`.
 fn is_shown(node: &Steppe, pair: &Issued) -> bool {
     let ca = node.scratch().write("ca.crt", &pair.cert);
     let got = Curl::new(&url(node)).args(["--cacert", &ca.to_string_lossy()]);
     let got = got.run();
-    // 60: the certificate can't be verified.
+    // 60: the certificate cannot be verified.
     assert!([0, 60].contains(&got.exit), "{}", got.errors);
     got.exit == 0
 }
@@ -53,7 +53,7 @@ fn count(node: &Steppe, line: &str) -> usize {
     node.said().matches(line).count()
 }
 
-/// Looks at files that can't be used.
+/// The number of failed attempts to read changed files.
 fn failures(node: &Steppe) -> f64 {
     let labels = [("result", "failed")];
     node.metrics().sum("steppe_http_tls_rereads_total", &labels)
@@ -124,7 +124,7 @@ fn a_new_certificate_that_clients_refuse_by_its_dates_is_told_once() {
         put_pair(node.scratch(), &issue(valid));
         eventually("it is in force", || count(&node, CHANGED) > changes);
         eventually("the log says so", || counts() == expected);
-        // Not again at each look.
+        // The log has no further line for later attempts.
         let before = failures(&node);
         put(node.scratch(), "site.key", "none");
         eventually("further looks", || failures(&node) >= before + 2.0);
@@ -144,7 +144,7 @@ fn a_new_configuration_ends_what_the_last_one_looked_at() {
     put(scratch, "other.key", &second.key);
     node.set_config(showing("other"));
     eventually("the other files", || is_shown(&node, &second));
-    // Were the first files looked at, they would be told of.
+    // Errors in the first files would be logged if the node still watched them.
     put(scratch, "site.key", "none");
     put(scratch, "other.key", "none");
     eventually("two looks", || failures(&node) >= 2.0);

@@ -1,5 +1,5 @@
-//! TLS to servers (`protocol = "h1s"`), with servers that others wrote: nginx, Node.js and
-//! `openssl s_server`. Scripted ones stand in where a connection has to end in the wrong way.
+//! TLS to servers (`protocol = "h1s"`), with servers of other authors: nginx, Node.js and `openssl
+//! s_server`. Scripted servers are for connections that end in the wrong way.
 
 mod connections;
 mod ends;
@@ -15,7 +15,7 @@ use steppe_testkit::{
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A certificate for whoever connects to this machine.
+/// A certificate for the names of this machine.
 fn local() -> Leaf {
     Leaf::named(&["localhost", "127.0.0.1"])
 }
@@ -28,7 +28,8 @@ struct TlsNginx {
 }
 
 impl TlsNginx {
-    /// Shows `issued`; `{files}` in `lines` stands for a directory with `ca.pem` of `authority`.
+    /// Starts nginx with `issued`; `{files}` in `lines` stands for a directory with `ca.pem` of
+    /// `authority`.
     fn start(authority: &Authority, issued: &Issued, lines: &str) -> Self {
         Self::listening("ssl", (authority, issued), lines)
     }
@@ -56,7 +57,7 @@ impl TlsNginx {
         }
     }
 
-    /// Shows another certificate from now on.
+    /// Replaces the certificate.
     fn renew(&self, issued: &Issued) {
         self.files.write("cert.pem", &issued.cert);
         self.files.write("key.pem", &issued.key);
@@ -68,7 +69,7 @@ impl TlsNginx {
     }
 }
 
-/// A node whose upstream speaks TLS with these keys of its `tls`, and has these further ones.
+/// A node whose upstream speaks TLS, with these keys in its `tls` table and these further ones.
 ///
 /// `{scratch}` has `ca.pem` of `authority`.
 fn node(authority: &Authority, server: impl Into<Setting>, (tls, further): (&str, &str)) -> Steppe {
@@ -81,7 +82,7 @@ fn start(authority: &Authority, servers: impl Into<Setting>, config: &NodeConfig
     builder.start(&config)
 }
 
-/// Handshakes may take their time: machines of tests stall.
+/// The deadline of handshakes is generous, since machines of tests stall.
 fn config(tls: &str, further: &str) -> NodeConfig {
     NodeConfig::plain().upstream("origin", |u| {
         let u = u
@@ -100,7 +101,7 @@ fn get(node: &Steppe) -> Message {
     node.exchange(GET)
 }
 
-/// What `/upstreams` says of the only server.
+/// The entry of the only server in `/upstreams`.
 fn server(node: &Steppe) -> serde_json::Value {
     node.admin_json("/upstreams")["upstreams"][0]["servers"][0].take()
 }

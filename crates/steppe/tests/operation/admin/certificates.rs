@@ -1,4 +1,4 @@
-//! What a node tells of its certificates: `/certificates`, `/metrics` and the admin page.
+//! The certificates of a node in `/certificates`, `/metrics` and on the admin page.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,7 +30,7 @@ path = "/{rest*}"
 upstream = "hello"
 "#;
 
-/// A certificate of `name` that ends then, and its key.
+/// A certificate of `name` that expires at `not_after`, and its key.
 fn pair(name: &str, not_after: SystemTime) -> [String; 2] {
     let mut params = CertificateParams::new([format!("{name}.example")]).expect("a valid name");
     params.distinguished_name = DistinguishedName::new();
@@ -49,7 +49,7 @@ fn pair(name: &str, not_after: SystemTime) -> [String; 2] {
 )]
 fn start() -> Steppe {
     let now = SystemTime::now();
-    // Half a day more, so that the count of days does not change meanwhile.
+    // Half a day more, so that the number of days does not change during the test.
     let ends = [
         ("new", now + 90 * DAY + DAY / 2),
         ("old", now + 13 * DAY + DAY / 2),

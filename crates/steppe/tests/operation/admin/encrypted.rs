@@ -1,4 +1,4 @@
-//! Admin over TLS, and the commands that ask it.
+//! Admin over TLS, and the commands that connect to it.
 
 use std::fs;
 use std::process::Output;
@@ -21,9 +21,9 @@ struct Node {
     _process: Process,
     _ports: [Port; 2],
     scratch: Scratch,
-    /// Of its admin.
+    /// The URL of the admin listener.
     url: String,
-    /// What vouches for the certificate that admin began with.
+    /// The path of the certificate that clients trust: the first one of the admin listener.
     ca: String,
 }
 
@@ -101,14 +101,14 @@ fn probes_that_stand_apart_stand_without_tls() {
     assert_eq!(page.run().head.status(), 200);
 }
 
-/// 64 connections may be open: as many that stay silent in the handshake delay nobody.
+/// 64 connections may be open: more than that, silent within their handshakes, delay no request.
 #[test]
 fn half_a_handshake_keeps_no_place() {
     let node = Node::start();
     let address = node.url.replace("https://", "");
     let silent = || {
         let mut peer = Peer::connect(address.parse().expect("an address"));
-        // A record of a handshake begins.
+        // The begin of a record of the handshake.
         peer.send([22, 3, 1]);
         peer
     };

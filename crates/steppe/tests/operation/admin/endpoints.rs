@@ -1,4 +1,4 @@
-//! Admin, probes, metrics, logs and the drain, as whoever runs the node sees them.
+//! Admin, probes, metrics, logs and the drain, from an operator's view.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -38,7 +38,8 @@ fn requests_are_counted_by_route_status_and_upstream() {
     for _ in 0..2 {
         node.exchange("GET /bad HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    // A request is counted once its response has been sent, which may be after it was read.
+    // A request is counted after its response was sent, which may be after the client has read
+    // that.
     let metrics = scrape_until(&node, |metrics| {
         metrics.sum("steppe_http_requests_total", &[("route", "all")]) >= 9.0
     });
@@ -87,13 +88,13 @@ fn what_ends_early_is_counted_by_its_reason() {
     assert_eq!(closed("bad_request"), 1.0);
 }
 
-/// Scrapes until `enough` is there.
+/// Scrapes until `enough` returns true.
 #[track_caller]
 fn scrape_until(node: &Steppe, enough: impl Fn(&Metrics) -> bool) -> Metrics {
     observe_until("it is counted", || node.metrics(), enough)
 }
 
-/// A configuration whose admin listens at a port of its own, and its probes where it else does.
+/// A configuration whose admin listens at another port, and its probes at the usual address.
 fn with_probes_apart() -> NodeConfig {
     NodeConfig::plain()
         .set("admin.listen", "127.0.0.1:{page}")
@@ -143,7 +144,7 @@ fn half_heads_delay_no_probe() {
         for path in ["/healthz", "/readyz", "/metrics"] {
             assert_eq!(node.admin_get(path).status(), 200, "{path} beside {count}");
         }
-        // The youngest wait still: no deadline had to pass first. Its request can be ended.
+        // The youngest connection is still served, so no deadline had to pass first.
         let last = half.last_mut().expect("there are some");
         assert_eq!(last.send("\r\n").response().status(), 200, "of {count}");
     }
@@ -320,7 +321,7 @@ fn the_budget_tree_adds_up() {
     );
 }
 
-/// Reserved bytes, without those that are resident beside.
+/// The reserved bytes of all accounts but `uncharged`.
 fn charged(budget: &Value) -> u64 {
     let accounts = budget["children"].as_array().expect("accounts");
     let accounts = accounts
@@ -331,7 +332,7 @@ fn charged(budget: &Value) -> u64 {
         .sum()
 }
 
-/// Checks an account and those below it; returns what it has reserved.
+/// Checks an account and its children; returns its reserved bytes.
 fn adds_up(account: &Value) -> u64 {
     let number = |key: &str| {
         account[key]
@@ -354,7 +355,8 @@ fn adds_up(account: &Value) -> u64 {
     reserved
 }
 
-/// A slow request in flight ends; new ones are told to go; then the process ends, and well.
+/// A slow request in flight is answered; new connections are refused; then the process exits with
+/// success.
 #[test]
 fn sigterm_drains() {
     let may_end = Gate::new();
@@ -420,7 +422,7 @@ fn want_of_descriptors_does_not_keep_a_drain_waiting() {
     let origin = RawOrigin::answering(OK);
     let mut node = Steppe::in_front_of(origin.address());
     node.limit_descriptors_left(3);
-    // More than there are descriptors for: the rest waits in the kernel's queue.
+    // More connections than descriptors: the rest waits in the kernel's accept queue.
     let peers: Vec<_> = (0..12).map(|_| node.connect()).collect();
     observe_until(
         "it accepts no more",

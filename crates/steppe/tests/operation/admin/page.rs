@@ -29,7 +29,7 @@ fn the_page_shows_the_node_live_and_complains_of_nothing() {
     };
     let origin = RawOrigin::answering(OK);
     let node = Steppe::in_front_of(origin.address());
-    // A connection with half a head on it: what is reserved stands still, and is not nothing.
+    // A connection with half a head: reserved memory is constant, and not zero.
     let mut peer = node.connect();
     peer.send("GET / HTTP/1.1\r\n");
     browser.go(&format!("http://{}/", node.admin()));
@@ -41,7 +41,7 @@ fn the_page_shows_the_node_live_and_complains_of_nothing() {
     let budget = node.admin_json("/memory")["budget"].take();
     let shown = |key: &str| format!("Number(byId('budget').dataset.{key})");
     assert_eq!(browser.evaluate(&shown("limit")), budget["limit_bytes"]);
-    // Uncharged memory is measured anew all the time.
+    // Uncharged memory is measured again and again.
     eventually("page and report agree", || {
         let reserved = &node.admin_json("/memory")["budget"]["reserved_bytes"];
         browser.evaluate(&shown("reserved")) == *reserved
@@ -150,11 +150,11 @@ fn errors_by_route_and_upstream_and_caches_are_shown_before_memory() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// By so much the page is wider than the window.
+/// The width by which the page exceeds the window.
 const OVERHANG: &str =
     "document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
-/// Ports that continue on another line.
+/// Texts whose port number wraps to another line.
 const BROKEN_PORTS: &str = r"(() => {
     const walker = document.createTreeWalker(byId('node'), NodeFilter.SHOW_TEXT);
     const broken = [];
@@ -170,7 +170,8 @@ const BROKEN_PORTS: &str = r"(() => {
     return broken;
 })()";
 
-/// Classes and threads of steppe-malloc; nothing of an allocator that says nothing.
+/// Asserts that the page shows size classes and threads of steppe-malloc, or nothing for an
+/// allocator without details.
 fn allocator_is_shown(browser: &mut Chromium, node: &Steppe) {
     let allocator = node.admin_json("/memory")["allocator"].take();
     if allocator["details"].is_null() {
@@ -198,7 +199,7 @@ fn a_complaint_of_a_page_is_heard() {
     let node = Steppe::in_front_of(origin.address());
     browser.go(&format!("http://{}/", node.admin()));
     browser.await_true("Boolean(document.body?.dataset.live)");
-    // The policy lets no style into the page but its own file.
+    // The Content-Security-Policy forbids styles other than the page's own file.
     browser.evaluate("document.body.setAttribute('style', 'color: red')");
     let complaints = browser.complaints();
     assert!(
@@ -257,7 +258,7 @@ fn the_page_asks_for_the_token_and_keeps_it_for_the_tab() {
     browser.await_true("Boolean(document.body?.dataset.live)");
 }
 
-/// `steppe top` with these arguments.
+/// Runs `steppe top` with these arguments.
 fn top(args: &[&str]) -> Output {
     let output = Steppe::command().arg("top").args(args).output();
     output.expect("the binary runs")

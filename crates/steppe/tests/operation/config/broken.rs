@@ -1,5 +1,5 @@
-//! Every kind of mistake, and the report that it gets: each file of `broken` beside what is said
-//! about it. `UPDATE_EXPECT=1` writes the reports anew.
+//! Every kind of mistake and its report: each file of `broken` is beside its expected report.
+//! `UPDATE_EXPECT=1` writes the reports again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use steppe_node::config::{self, Checks, Drawing, Machine, Objection, Outcome};
 use steppe_node::container::{LimitSource, MemoryLimit};
 use steppe_node::needs::Needs;
 
-/// Files that work all the same.
+/// Files with warnings alone.
 const WARNINGS: [&str; 3] = ["method_case.toml", "no_route.toml", "unused.toml"];
 
-/// Files whose mistakes only a machine can tell have names that begin like this.
+/// The prefix of files whose mistakes depend on the machine.
 const OF_MACHINE: &str = "machine_";
 
 fn broken() -> BTreeMap<String, PathBuf> {
@@ -35,7 +35,7 @@ fn broken() -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-/// As `steppe check` reads it: on this machine, where 256 MiB are free, or the text alone.
+/// Reads a file as `steppe check` does: for a machine with 256 MiB, or the text alone.
 fn outcome(name: &str, text: &str) -> Outcome {
     if !name.starts_with(OF_MACHINE) {
         return config::read(name, text);
@@ -59,7 +59,7 @@ fn outcome(name: &str, text: &str) -> Outcome {
     config::load_checked(&path, &checks).expect("it can be read")
 }
 
-/// A report says what is wrong and what to do: in the help, or by naming the other place.
+/// Each mistake comes with advice: in the help, by naming the other place, or in the message.
 #[test]
 fn every_mistake_says_what_to_do() {
     let mut silent = Vec::new();
@@ -75,7 +75,7 @@ fn every_mistake_says_what_to_do() {
     assert!(silent.is_empty(), "{silent:#?}");
 }
 
-/// True if a message itself says what would be right, or its label does, as for syntax.
+/// True if a message itself says what would be right, or is about syntax, whose label does.
 fn is_advice(message: &str) -> bool {
     let syntax = ["invalid TOML: ", "invalid JSON: "];
     let bounds = [" takes ", " at most ", " can't ", "nested deeper than "];
@@ -116,7 +116,7 @@ fn reports_are_in_the_order_of_the_file_and_plain() {
     }
 }
 
-/// The forwarder's tables have bounds: each file is too long for the folder of mistakes.
+/// The forwarder's tables have bounds: these files are too long for the folder `broken`.
 #[test]
 fn tables_that_are_too_long_are_reported() {
     let cases: [(String, Expect); 3] = [

@@ -1,4 +1,4 @@
-//! Standard output and error that break: a full disk, a reader that has left.
+//! Standard output and error that fail: a full disk, a pipe without a reader.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use steppe_testkit::{DnsServer, Port, Scratch, Steppe, dns_query, eventually};
 
-/// A way in which a descriptor takes nothing.
+/// A way in which writes to a descriptor fail.
 #[derive(Debug, Clone, Copy)]
 enum Break {
     /// `ENOSPC`.
@@ -95,7 +95,8 @@ struct Node {
 }
 
 impl Node {
-    /// Starts it with these ends of standard output and error, and waits until it serves.
+    /// Starts a node with these descriptors as standard output and error, and waits until it
+    /// serves.
     fn start(output: Stdio, error: Stdio) -> Self {
         let server = DnsServer::start(|_| Some(([192, 0, 2, 1].into(), 300)));
         let (scratch, forwarder, admin) = (Scratch::new("stdio"), Port::free(), Port::free());
@@ -157,7 +158,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -167,7 +168,7 @@ impl Drop for Node {
 fn a_node_without_output_serves_drains_and_keeps_its_cache() {
     for broken in BREAKS {
         let node = Node::start(broken.end(), broken.end());
-        // Has it write to its log while it serves.
+        // Makes the node write to its log while it serves.
         node.signal(Signal::USR2);
         node.signal(Signal::USR1);
         assert!(node.resolves());
@@ -176,7 +177,7 @@ fn a_node_without_output_serves_drains_and_keeps_its_cache() {
     }
 }
 
-/// As in `steppe run | head`, whose reader leaves while the node runs.
+/// As in `steppe run | head`: the reader ends while the node runs.
 #[test]
 fn output_that_breaks_before_the_drain_loses_no_file() {
     let (reader, writer) = io::pipe().expect("a pipe");

@@ -1,4 +1,4 @@
-//! The command line, as a shell sees it.
+//! The command line, run as from a shell.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -54,7 +54,7 @@ fn check_sums_up_a_valid_file() {
 
 #[test]
 fn check_counts_mistakes_and_fails() {
-    // The files that it names are not there.
+    // The files that the configuration names do not exist.
     let output = steppe(&["check", "examples/gateway.toml", "--offline"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout), "");
@@ -66,7 +66,7 @@ fn check_counts_mistakes_and_fails() {
     assert!(!reports.contains('\u{1b}'), "no color in a pipe");
 }
 
-/// The first lines of the example, as commands of a shell, make the files that it names.
+/// The first lines of the example are commands of a shell that make the files of the configuration.
 #[test]
 fn the_example_of_everything_says_how_its_files_are_made() {
     let scratch = Scratch::new("example-files");
@@ -113,7 +113,7 @@ fn run_refuses_an_invalid_file() {
     assert!(text(&output.stderr).contains("2 errors"));
 }
 
-/// `check` and `run` decide by the same function.
+/// `check` and `run` use the same check.
 #[test]
 fn check_and_run_refuse_a_budget_that_the_machine_does_not_have() {
     let file = std::env::temp_dir().join(format!("steppe-budget-{}.toml", std::process::id()));

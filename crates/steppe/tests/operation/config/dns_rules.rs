@@ -1,4 +1,4 @@
-//! What rules of `[dns]` say beside what they do arrives where the forwarder takes it.
+//! Keys of `[[dns.rule]]` beside its action reach the forwarder's configuration.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Every key of `[dns.upstream]` arrives where the forwarder takes it.
+//! Every key of `[dns.upstream]` reaches the forwarder's configuration.
 
 use std::path::Path;
 use std::time::Duration;
@@ -137,7 +137,7 @@ fn name_servers_of_a_file_follow_those_that_are_listed() {
     };
     let both = want(&["192.0.2.7:53", "127.0.0.1:53"]);
     assert_eq!(upstreams(&text), both);
-    // It does not ask itself.
+    // The forwarder does not forward to itself.
     let all = "[[dns.listener]]\nlisten = \"0.0.0.0:53\"\nprotocols = [\"udp\"]\n";
     let others = want(&["192.0.2.7:53"]);
     assert_eq!(upstreams(&format!("{text}{all}")), others);

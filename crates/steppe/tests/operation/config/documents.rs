@@ -3,7 +3,7 @@
 use steppe_node::config;
 use steppe_testkit::{Document, Steppe};
 
-/// Pages whose TOML is a scenario of the lab.
+/// True for pages whose TOML is a scenario of the lab.
 fn is_of_the_lab(page: &Document) -> bool {
     page.name.starts_with("docs/lab/") || page.name == "docs/performance/lab.md"
 }
@@ -14,7 +14,7 @@ fn configurations_of_the_pages_are_accepted() {
     let pages = pages.iter().filter(|page| !is_of_the_lab(page));
     let counts = pages.map(|page| {
         page.check_toml(|text| {
-            // The page's test block has the other files.
+            // The other files are in the page's test block.
             if text.starts_with("include = ") {
                 return Ok(());
             }

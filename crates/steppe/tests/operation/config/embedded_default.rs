@@ -1,4 +1,4 @@
-//! `steppe run` without a file: what it serves, and what it tells people to try.
+//! `steppe run` without a file: its default configuration, and the commands in its banner.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -42,7 +42,7 @@ fn started(command: Command) -> Process {
     node
 }
 
-/// What a command of the banner gets: all that starts with `curl` but endless ones.
+/// Runs a `curl` command of the banner; returns its output.
 fn try_it(command: &str) -> String {
     let words: Vec<_> = command.split_whitespace().collect();
     let output = Command::new(words[0])
@@ -102,7 +102,7 @@ fn a_port_for_https_that_is_taken_is_told_with_the_option_that_moves_it() {
     assert!(said.contains("--listen-tls"), "{said}");
 }
 
-/// A read-only image has no place for a certificate.
+/// A read-only image has no writable folder for a certificate.
 #[test]
 fn without_a_folder_for_temporary_files_it_goes_without_https() {
     let ports = Ports::free();

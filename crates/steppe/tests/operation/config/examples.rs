@@ -1,4 +1,4 @@
-//! The configurations that people copy, and the embedded one.
+//! The configurations of `examples/`, and the embedded one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn valid(name: &str, text: &str) -> Config {
     outcome.config.expect("without mistakes")
 }
 
-/// Every line says what is not supported yet, and there is nothing else to say.
+/// The largest example has one mistake: a protocol that is not supported yet.
 #[test]
 fn what_is_not_supported_yet_is_named_and_nothing_else() {
     let report = config::parse("gateway.toml", &text("gateway.toml")).expect_err("not yet");
@@ -223,7 +223,7 @@ fn every_key_of_tls_with_clients_arrives() {
     let config = valid("/etc/steppe/steppe.toml", FULL);
     let admin = config.admin.expect("admin").tls;
     assert_eq!(admin, Some(certificate("admin.crt", "admin.key", None)));
-    // Others are those of sites and of the forwarder.
+    // The other listeners are those of sites and of the forwarder.
     let [plain, tls, redirecting, ..] = &config.http.listeners[..] else {
         panic!("three listeners");
     };
@@ -294,7 +294,7 @@ fn every_key_of_listeners_of_the_forwarder_arrives() {
     };
     assert_eq!(over_tls.tls, Some(session));
     assert_eq!(over_https.protocols, [Protocol::Https]);
-    // It is one of the gateway, which has two routes for it.
+    // A listener with DNS over HTTPS is one of the gateway, which has two routes for it.
     let listener = config.http.listeners.last().expect("a listener");
     let tls = listener.tls.as_ref().expect("TLS");
     assert_eq!(Some(&tls.session), over_https.tls.as_ref());
@@ -371,7 +371,7 @@ fn tls_of_a_listener_has_defaults() {
             "[[http.listener]]\nlisten = \"[::]:0\"\n\
              [http.listener.tls]\ncertificates = [{{ cert = \"a\", key = \"b\" }}]\n{keys}"
         );
-        // Without routes, which is a warning.
+        // A listener without routes is only a warning.
         let mut config = config::parse("a.toml", &text).expect("valid");
         let tls = config.http.listeners.remove(0).tls;
         tls.expect("it has TLS")
@@ -407,7 +407,8 @@ fn the_effective_configuration_reads_back() {
     }
 }
 
-/// A command line moves addresses, and the limit on open files lowers connections.
+/// Options of the command line replace addresses, and the limit on open files lowers
+/// `limits.connections`.
 #[test]
 fn what_the_process_changes_is_in_force_and_shown() {
     let at = |port: u16| Some(([127, 0, 0, 1], port).into());

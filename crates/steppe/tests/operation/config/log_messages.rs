@@ -33,11 +33,11 @@ fn every_message_is_in_the_page_with_its_level() {
     let mut emitted = BTreeSet::new();
     for (level, message) in sources.iter().flat_map(|source| events(source)) {
         if !is_placeholder(&message) {
-            // As a row has it.
+            // In the form of a row, without backquotes.
             emitted.insert((level, message.replace('`', "")));
         }
     }
-    // A placeholder's texts are literals somewhere.
+    // The texts of a placeholder are literals elsewhere in the source.
     let known: BTreeSet<_> = emitted.iter().map(|(_, message)| message.clone()).collect();
     for (level, message) in page.iter().filter(|(_, message)| !known.contains(message)) {
         let literal = format!("\"{message}\"");
@@ -122,7 +122,7 @@ fn end_of_literal(text: &str) -> Option<usize> {
     })
 }
 
-/// True for `{what}`.
+/// True for a literal that is a placeholder alone, as `{name}`.
 fn is_placeholder(message: &str) -> bool {
     message.starts_with('{') && message.ends_with('}') && !message.contains(' ')
 }

@@ -1,4 +1,4 @@
-//! `steppe check` on a machine, and advice of commands about addresses and files.
+//! `steppe check` on a machine, and the advice of commands about addresses and files.
 
 use std::process::{Command, Output};
 
@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("text")
 }
 
-/// A configuration that this machine lacks everything of.
+/// A configuration whose files do not exist on this machine.
 const LACKING: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/broken/machine_files.toml"
@@ -80,7 +80,7 @@ fn check_refuses_what_run_refuses() {
         assert_eq!(check.status.code(), Some(1), "{lines}: {checked}");
         assert!(matches!(run.status.code(), Some(1 | 3)), "{lines}: {refused}");
         for said in [checked, refused] {
-            // A report breaks its lines.
+            // A report may wrap its lines.
             let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(said.contains(told), "{lines}: {said}");
             assert!(!said.contains("stop the process"), "{lines}: {said}");
@@ -159,7 +159,7 @@ fn every_manual_page_that_is_named_is_written() {
 fn a_refused_reload_is_one_line_of_the_log() {
     let origin = RawOrigin::permissive();
     let node = Steppe::in_front_of(origin.address());
-    // Lines of its start come from another thread, and no later than this one.
+    // The banner comes from another thread, so it is awaited before the log is compared.
     eventually("it has said what serves", || {
         node.said().contains("Ctrl-C drains and stops.")
     });
@@ -212,7 +212,7 @@ fn metrics_are_plain_text_where_that_is_preferred() {
     assert!(open.text().ends_with("# EOF\n"));
 }
 
-/// Without the privilege, a low port is told as what it is.
+/// Without the capability, the error of a port below 1024 names it.
 #[test]
 fn a_port_below_1024_names_the_capability() {
     let scratch = Scratch::new("low-port");
@@ -221,7 +221,8 @@ fn a_port_below_1024_names_the_capability() {
         "[[http.listener]]\nlisten = \"127.0.0.1:443\"\nredirect_https = true\n",
     );
     for command in [&["run", "-c"][..], &["check"]] {
-        // Another network namespace, in which ports below 1024 need the privilege, whatever is set here.
+        // A network namespace of its own, whose ports below 1024 need the capability, regardless of the machine's
+        // settings.
         let mut unprivileged = Command::new("unshare");
         let script = "ip link set lo up; exec setpriv --bounding-set=-all --inh-caps=-all \
                       --reuid=65534 --regid=65534 --clear-groups \"$0\" \"$@\"";

@@ -1,4 +1,4 @@
-//! Memory that a start reserves: `steppe check` and `steppe run` decide alike.
+//! The memory that a start reserves: `steppe check` and `steppe run` compute it alike.
 
 use std::fmt::Write as _;
 
@@ -76,7 +76,7 @@ fn what_run_would_refuse_for_memory_is_refused_with_the_sum() {
 
         steppe.toml: 1 error
     "#]].assert_eq(&said);
-    // A list alone.
+    // A budget that is enough for all but the list.
     let (code, said) = check(&forwarder("20MiB", "1"), &[]);
     assert_eq!(code, 1, "{said}");
     expect![[r#"
@@ -165,7 +165,7 @@ fn auto_takes_as_many_workers_as_the_budget_carries_and_says_so() {
     assert!(node.stop().success());
 }
 
-/// On machines of 1 GiB.
+/// The examples on a machine of 1 GiB.
 #[test]
 fn examples_of_the_pages_start_with_1_to_64_workers() {
     let limit = MemoryLimit {
@@ -181,7 +181,7 @@ fn examples_of_the_pages_start_with_1_to_64_workers() {
             };
             let budget_bytes = match config.node.memory_budget.bytes(limit) {
                 Ok(bytes) => bytes,
-                // More than that machine has.
+                // More than this machine has.
                 Err(_) => return Ok(()),
             };
             for cpus in 1..=64 {

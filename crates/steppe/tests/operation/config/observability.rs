@@ -1,8 +1,8 @@
 //! The Grafana dashboard and the alert rules of `packaging/` against `/metrics`: every metric and
 //! label that they name exists, and so does every value that a query compares a label with.
 //!
-//! Queries are read as far as names need it: selectors, groupings, words. Of YAML, the lines that
-//! the rules consist of are read.
+//! Queries are parsed only as far as names need it: selectors, groupings, words. Of YAML, only the
+//! lines that make up the rules are parsed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -185,10 +185,10 @@ fn key(rule: &str, name: &str) -> String {
     block.join("\n")
 }
 
-/// Labels that Prometheus adds to what it scrapes, and the bound of a bucket.
+/// Labels that Prometheus adds to scraped samples, and the bound of a bucket.
 const ADDED: [&str; 3] = ["job", "instance", "le"];
 
-/// Made by Prometheus for each scrape.
+/// A metric that Prometheus makes for each scrape.
 const UP: &str = "up";
 
 /// Words of the query language that the files use.
@@ -205,7 +205,7 @@ const WORDS: [&str; 10] = [
     "time",
 ];
 
-/// Names that a query consists of.
+/// The names in a query.
 #[derive(Debug, Default)]
 struct Query<'a> {
     text: &'a str,
@@ -275,7 +275,7 @@ impl<'a> Query<'a> {
         rest
     }
 
-    /// Each metric, label and compared value is in the scrape.
+    /// Asserts that each metric, label and compared value is in the scrape.
     #[track_caller]
     fn check(&self, scrape: &Metrics) {
         for selector in &self.selectors {
@@ -286,7 +286,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A label of the result, which some metric of the query has.
+    /// Asserts that some metric of the query has this label of its result.
     #[track_caller]
     fn check_label(&self, scrape: &Metrics, label: &str) {
         let mut metrics = self.selectors.iter().map(|selector| selector.metric);

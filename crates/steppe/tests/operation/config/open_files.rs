@@ -1,17 +1,17 @@
-//! `limits.connections` and the limit on open files: a start says what it lowers, and warns only of what somebody asked
-//! for.
+//! `limits.connections` and the limit on open files: a start logs a value that it lowers, and warns only if that value
+//! is configured.
 
 use steppe_testkit::{NodeConfig, Steppe, eventually};
 
 const OF_DEFAULT: &str = "the default of limits.connections is lowered to";
 const OF_CONFIGURED: &str = "limits.connections lowered to";
 
-/// Lines of a node at its start that may open 1,000 files.
+/// The log of the start of a node that may open 1,000 files.
 fn said(config: &NodeConfig) -> String {
     let builder = Steppe::builder().with_open_files(1_000);
     let node = builder.with("origin", "127.0.0.1:1").start(config);
     node.reopen_logs();
-    // A line behind those of the start.
+    // A line that is written after those of the start.
     eventually("it is told", || node.said().contains("logs reopened"));
     node.said()
 }
@@ -39,7 +39,7 @@ fn a_configured_limit_that_is_lowered_is_warned_of() {
     );
     assert!(warnings[0].contains("ulimit -n"), "{warned}");
     assert_eq!(lines(&warned, OF_DEFAULT), Vec::<&str>::new());
-    // As many as there are files for.
+    // A limit below the number of files.
     let quiet = said(&listener(100));
     assert_eq!(lines(&quiet, OF_CONFIGURED), Vec::<&str>::new());
     assert_eq!(lines(&quiet, OF_DEFAULT), Vec::<&str>::new());

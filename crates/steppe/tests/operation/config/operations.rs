@@ -31,7 +31,7 @@ pub(super) fn rows(page: &str, heading: &str) -> Vec<Vec<String>> {
         .filter(|line| line.starts_with('|'))
         .collect();
     let is_rule = |line: &&str| line.starts_with("| ---");
-    // Neither the rule below the names of the columns nor these names.
+    // Neither the names of the columns nor the rule below them.
     let is_row = |index: &usize| {
         let next = lines.get(index + 1);
         !is_rule(&lines[*index]) && !next.is_some_and(is_rule)
@@ -47,7 +47,7 @@ fn text_of(cell: &str) -> String {
     cell.replace('`', "").trim().to_owned()
 }
 
-/// Reports the names that are on one side only.
+/// Asserts that both sets are equal; reports the names that are in one alone.
 #[track_caller]
 pub(super) fn assert_same<T: Ord + std::fmt::Debug>(
     what: &str,
@@ -95,7 +95,7 @@ fn labels(exposition: &str) -> BTreeMap<String, BTreeSet<String>> {
     labels
 }
 
-/// Names of labels of one sample: what stands before `="`.
+/// The names of the labels of a sample: the text before each `="`.
 fn names(sample: &str) -> BTreeSet<String> {
     let Some((_, labels)) = sample.split_once('{') else {
         return BTreeSet::new();
@@ -108,7 +108,7 @@ fn names(sample: &str) -> BTreeSet<String> {
         .filter(|name| *name != "le")
         .map(str::to_owned);
     let mut names: Vec<_> = names.collect();
-    // What follows the last value is no name.
+    // The text after the last value is no name.
     names.pop();
     names.into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! Whatever the text, reading it ends in a configuration or a report.
+//! Random texts: reading any of them ends in a configuration or a report.
 
 use std::fs;
 use std::path::Path;
@@ -77,7 +77,8 @@ fn example(index: usize) -> String {
     }
 }
 
-/// What is done to a text: where, how much is taken out, and what is put in.
+/// A change of a text: its position, the number of bytes that it removes, and the piece that it
+/// inserts.
 type Edit = (prop::sample::Index, usize, usize, prop::sample::Index);
 
 fn edited(mut text: String, edits: &[Edit]) -> String {
@@ -163,7 +164,7 @@ fn depth_and_length_are_bounded() {
 fn many_mistakes_are_counted_and_few_are_drawn() {
     let text: String = (0..5_000).map(|key| format!("key{key} = 1\n")).collect();
     let report = config::parse("a.toml", &text).expect_err("unknown keys");
-    // One more: nothing listens.
+    // One more for the missing listener.
     assert_eq!(report.errors(), 5_001);
     let drawn = report.render(Drawing::Plain);
     assert!(

@@ -1,4 +1,4 @@
-//! The schema, by a validator of the few keywords that it uses.
+//! The schema, checked by a validator of the few keywords that it uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use steppe_node::config;
 
-/// Where and why a value is refused; empty: accepted. Patterns are left to editors, but for that of placeholders.
+/// The positions and keywords by which a value is refused; none if it is accepted. Of patterns, only that of
+/// placeholders is checked.
 fn refusals(schema: &Value, value: &Value, at: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (keyword, rule) in schema.as_object().expect("a schema is an object") {
@@ -95,7 +96,7 @@ fn is_type(rule: &Value, value: &Value) -> bool {
     }
 }
 
-/// A file as JSON, by the reader of TOML that everybody uses.
+/// A file as JSON, parsed by the `toml` crate.
 fn json_of(text: &str) -> Value {
     fn value(toml: &toml::de::DeValue<'_>) -> Value {
         use toml::de::DeValue;
@@ -139,7 +140,7 @@ fn it_accepts_every_effective_configuration() {
     assert_eq!(refusals(&config::schema(), &full, ""), [""; 0]);
 }
 
-/// The schema refuses in an example what the reader refuses in it.
+/// The schema refuses the same key of the example as the reader.
 #[test]
 fn it_refuses_what_is_not_supported_yet() {
     let refused = refusals(&config::schema(), &example("gateway.toml"), "");
@@ -192,7 +193,7 @@ fn it_refuses_mistakes() {
     }
 }
 
-/// The keys of a file, without the names that it chooses; a filter goes by its kind.
+/// The keys of a file, without names that the file chooses; a filter is listed by its kind.
 fn keys_of(value: &toml::Value, at: &str, found: &mut BTreeSet<String>) {
     const MAPS: [&str; 7] = [
         ".set",
@@ -221,7 +222,7 @@ fn keys_of(value: &toml::Value, at: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// A key that stands behind `# ` is one too.
+/// Uncomments the keys behind `# `.
 fn uncommented(text: &str) -> String {
     let lines = text.lines().map(|line| match line.strip_prefix("# ") {
         Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => rest,
@@ -245,8 +246,8 @@ fn tests_in(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Which test fails where a key is ignored was found by leaving it out. A key that comes to the file needs one
-/// too.
+/// Each key is listed with a test that fails if the key is ignored, as was tried by hand. A new key of the example
+/// needs such a test too.
 #[test]
 fn each_key_of_the_largest_example_has_a_test() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Sites: what they stand for, and that a node serves it.
+//! Sites: their long form, and a node that serves them.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -213,7 +213,7 @@ kind = "cache"
     );
 }
 
-/// A file without sites is printed in its order, and what stands beside sites too.
+/// A file without sites is printed in its order, and so is the rest of a file with sites.
 #[test]
 fn the_rest_of_a_file_is_printed_as_it_is() {
     check(
@@ -273,7 +273,7 @@ listen = "127.0.0.1:9900"
     );
 }
 
-/// A listener of the file is used as it stands: with its limits, and with the certificate of the site.
+/// A listener of the file is used as it is: with its limits, and with the certificate of the site.
 #[test]
 fn listeners_of_the_file_are_used() {
     let text = r#"
@@ -394,7 +394,7 @@ impl FieldLookup for NoFields {
     fn each_value(&self, _: &str, _: &mut dyn FnMut(&[u8])) {}
 }
 
-/// The name of the route that a `GET` takes, and what answers it.
+/// The name of the route of a `GET`, and its target.
 fn answer(gateway: &Gateway, listener: &ListenAddress, host: &str) -> Option<(String, String)> {
     let router = Router::new(&gateway.routes, &gateway.filters);
     let route = router.route(&RouteQuery {
@@ -417,10 +417,10 @@ fn answer(gateway: &Gateway, listener: &ListenAddress, host: &str) -> Option<(St
     Some((route.name.clone(), answer))
 }
 
-/// A site, drawn by chance.
+/// A random site.
 #[derive(Debug, Clone)]
 struct Drawn {
-    /// Numbers of hosts, each of one site alone.
+    /// Indices in [`HOSTS`], each of one site alone.
     hosts: HashSet<usize>,
     has_www: bool,
     www: Option<&'static str>,
@@ -466,7 +466,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 }
 
 impl Drawn {
-    /// As a file has it. Addresses with TLS are others than those without.
+    /// The site as a table of a file. Addresses with TLS differ from those without.
     fn text(&self, number: usize) -> String {
         let www = if self.has_www { "www." } else { "" };
         let hosts: Vec<_> = self.names().map(|host| format!("{www}{host}")).collect();
@@ -490,7 +490,7 @@ impl Drawn {
         numbers.into_iter().map(|number| HOSTS[number])
     }
 
-    /// Where it is served.
+    /// The addresses that serve it.
     fn addresses(&self) -> Vec<String> {
         let usual = if self.is_https { "[::]:443" } else { "[::]:80" };
         match self.listen {
@@ -503,7 +503,7 @@ impl Drawn {
         }
     }
 
-    /// The answer to a request to this host and address; `None`: the site has nothing to do with it.
+    /// The answer to a request to this host and address; `None` if neither belongs to the site.
     fn answer(&self, address: &str, host: &str) -> Option<String> {
         let bare = host.strip_prefix("www.").unwrap_or(host);
         self.names().find(|name| *name == bare)?;
@@ -540,7 +540,7 @@ impl Drawn {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The long form is the same configuration, and both route as the sites say.
+    /// The long form is the same configuration, and routes requests as the sites do.
     #[test]
     fn the_long_form_is_the_same_configuration(sites in prop::collection::vec(drawn(), 1..4)) {
         let mut taken = HashSet::new();
@@ -669,9 +669,9 @@ https = { cert = "{scratch}/other.crt", key = "{scratch}/other.key" }
         location("https", "www.secure.example", "/a?b").as_deref(),
         Some(&*format!("https://secure.example:{https}/a?b"))
     );
-    // The name that the client asks for selects the certificate.
+    // SNI selects the certificate.
     assert_eq!(status("https", "other.example"), 200);
-    // A site is served where it listens, and nowhere else.
+    // A site is served at its own addresses alone.
     assert_eq!(status("http", "secure.example"), 404);
     let shown = node.admin_json("/config");
     assert_eq!(shown.get("site"), None);
@@ -709,7 +709,7 @@ fn a_start_tells_what_a_site_lacks() {
     drop(listener);
 }
 
-/// The usual ports, which a test can't bind.
+/// The usual ports, which a test cannot bind.
 #[test]
 fn http_is_redirected_to_https_on_the_usual_ports() {
     let (outcome, _) = config::expand(

@@ -33,7 +33,7 @@ fn count(text: &str) -> usize {
         .count()
 }
 
-/// The lines of a peer's file for the job, where it has one.
+/// The number of lines of a peer's file for the job, if there is one.
 fn of_peer(file: &str) -> Option<usize> {
     let text = fs::read_to_string(folder().join("peers").join(file)).ok()?;
     Some(count(&text))

@@ -52,9 +52,10 @@ fn reloads_under_load_lose_no_request() {
     println!("{reloads} reloads: {output:?}");
     assert_eq!((output.errors, output.refused), (0, 0), "{output:?}");
     assert!(output.requests > 100, "{output:?}");
-    // The file is watched too, and may have been read once more each time.
+    // The file is watched too, and each change may have been loaded once more by that.
     assert!(generation(&node) > reloads);
-    // Counted over all snapshots; each of wrk's connections may have had one more under way.
+    // Counted over all snapshots; each of wrk's connections may have had one more request under
+    // way.
     let counted = requests();
     assert!(counted >= output.requests as f64, "{counted} of {output:?}");
 }
@@ -115,7 +116,7 @@ fn what_takes_a_restart_is_refused_by_name() {
 #[test]
 fn the_level_of_the_log_changes_with_a_reload() {
     let origin = RawOrigin::answering(OK);
-    // Looks at the file would be reloads of their own.
+    // A watched file would cause reloads of its own.
     let quiet = NodeConfig::plain().set("node.watch", false);
     let quiet = quiet.set("log.level", "error");
     let node = Steppe::builder()
@@ -128,7 +129,8 @@ fn the_level_of_the_log_changes_with_a_reload() {
     reload(&node, &talkative);
     reload(&node, &talkative.clone().set("node.drain_timeout", "9s"));
     reload(&node, &quiet);
-    // A level holds once its reload is logged: that to `info` is not, that back to `error` is.
+    // A level takes effect once its reload is logged: the reload to `info` is not logged, the one
+    // back to `error` is.
     eventually("two reloads are logged", || count() == 2);
     node.set_config(quiet.set("node.drain_timeout", "7s"));
     node.hang_up();
@@ -145,7 +147,7 @@ fn lines(node: &Steppe, name: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A request in flight is logged as it would have been; those after it by the new file.
+/// A request in flight is logged to the old file; requests after the reload to the new one.
 #[test]
 fn the_access_log_changes_with_a_reload() {
     let may_end = Gate::new();
@@ -193,7 +195,7 @@ fn the_access_log_changes_with_a_reload() {
     eventually("the last line of the first log", || {
         lines(&node, "json.log") == [first, last]
     });
-    // A wrong one changes nothing.
+    // A configuration that is refused changes nothing.
     node.set_config(
         off.clone()
             .set("log.access.file", "{scratch}/no/folder/access.log"),
@@ -259,7 +261,7 @@ fn a_file_that_is_not_watched_is_read_when_asked() {
     let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&unwatched);
-    // A watched file is looked at twice a second, so each of these changes would be noticed.
+    // A watched file is checked twice a second, so each of these changes would be loaded.
     for (before, path) in [(1, "/one"), (2, "/two")] {
         node.set_config(unwatched.clone().route("all", |r| r.path(path)));
         std::thread::sleep(std::time::Duration::from_millis(1500));
@@ -296,7 +298,7 @@ fn a_signal_and_a_changed_file_are_enough() {
 #[test]
 fn listeners_come_and_go_and_tunnels_stay() {
     if Wire::of_run() == Wire::Tls {
-        // Its other listeners are plain ones, whatever the run is.
+        // The second listener is without TLS in any run.
         return;
     }
     let origin = websocket_echo();
@@ -312,7 +314,7 @@ fn listeners_come_and_go_and_tunnels_stay() {
     let mut idle = steppe_testkit::Peer::connect(first.address());
     let waiting = idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
     reload(&node, &with(&second));
-    // Whatever the origin answered to a plain GET, the connection is kept no longer.
+    // The origin may answer a plain GET with any status; its connection is closed after that.
     assert!(waiting.status() >= 200);
     idle.expect_close();
     assert!(
@@ -350,7 +352,7 @@ fn listening(node: &Steppe, port: u16) -> Vec<String> {
 #[test]
 fn listeners_that_change_places_keep_their_sockets_and_limits() {
     if Wire::of_run() == Wire::Tls {
-        // Its other listeners are plain ones, whatever the run is.
+        // The second listener is without TLS in any run.
         return;
     }
     let origin = RawOrigin::answering(OK);
@@ -386,7 +388,7 @@ fn listeners_that_change_places_keep_their_sockets_and_limits() {
         assert_eq!(status(gateway), 200);
         assert_eq!(sockets(), at_start, "nothing was bound again");
         if config == Some(&lax_first) {
-            // Its socket is the only new one, and its listener the last.
+            // The socket of `more` is the only new one, and its listener the last.
             assert_eq!(status(more.address()), 413);
         }
     }

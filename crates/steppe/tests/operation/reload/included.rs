@@ -1,4 +1,4 @@
-//! Configurations of several files: changes of each, and files that can't be read.
+//! Configurations of several files: changes of each, and files that cannot be read.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -34,7 +34,7 @@ fn failed(node: &Steppe) -> u64 {
     failed.as_u64().expect("a number")
 }
 
-/// All files are watched: nothing asks for a reload here.
+/// All files are watched: no request for a reload is sent here.
 #[test]
 fn included_files_change_appear_break_and_go_under_load() {
     let origin = RawOrigin::answering(OK);
@@ -51,7 +51,7 @@ fn included_files_change_appear_break_and_go_under_load() {
     eventually("a changed file counts", || body(&node, "/a") == "b");
     put("c.toml", &site("c", "/c"));
     eventually("a new file counts", || body(&node, "/c") == "c");
-    // As a whole, or not at all: the first of two files is good.
+    // A reload takes all files or none: the first of these two is good.
     put("a.toml", &site("a", "/a"));
     put("d.toml", "[[http.route]]\nnme = 1\n");
     eventually("a broken file is refused", || failed(&node) > 0);
@@ -126,7 +126,7 @@ fn a_link_out_of_the_folder_is_followed() {
     );
 }
 
-/// Everything that tells of a configuration shows the placeholder.
+/// Each output about a configuration shows the placeholder.
 #[test]
 fn a_value_of_a_file_is_shown_nowhere() {
     const SECRET: &str = "hunter22-hunter22";
@@ -172,7 +172,7 @@ fn a_value_of_a_file_is_shown_nowhere() {
         tell(&["explain", "GET", &url, "-c"]),
         tell(&["explain", "GET", &url, "--json", "-c"]),
     ];
-    // The value where it is a mistake: of a key's own form, of a choice, and of keys that belong together.
+    // A mistake about the value: of a key's own form, of a choice, and of keys that belong together.
     for line in [
         "[log]\nlevel = \"${file:secret}\"",
         "[http]\ntrusted_proxies = [\"${file:secret}\"]",
@@ -192,7 +192,7 @@ fn a_value_of_a_file_is_shown_nowhere() {
     }
 }
 
-/// A file that is named without a pattern is missed when it goes; what is in force stays.
+/// The loss of a file that is included by its name is an error; the running configuration stays.
 #[test]
 fn a_named_file_that_goes_is_told() {
     let origin = RawOrigin::answering(OK);
@@ -208,7 +208,7 @@ fn a_named_file_that_goes_is_told() {
     assert_eq!(body(&node, "/a"), "a");
 }
 
-/// Relative paths of sites count from the folder of their own file.
+/// Relative paths in sites are relative to the folder of their own file.
 #[test]
 fn sites_of_several_folders_keep_their_own_files() {
     let scratch = Scratch::new("folders");

@@ -1,6 +1,6 @@
 //! Many random configurations in a row, good and broken, under load.
 //!
-//! Three hundred, ten thousand with `STEPPE_LONG=1`. `STEPPE_SEED` chooses others.
+//! Three hundred, or ten thousand with `STEPPE_LONG=1`. `STEPPE_SEED` selects others.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -9,14 +9,14 @@ use steppe_testkit::{Load, NodeConfig, Port, Section, Steppe, is_long, resident_
 /// Ports on which listeners come and go.
 const PORTS: usize = 6;
 
-/// How much more the node may hold at the end than after the first third.
+/// The growth of the node's anonymous memory after the first third, at most, in KiB.
 ///
-/// Of that, the allocator keeps some tens of KiB more or less from one moment to the next. A
-/// snapshot that nobody lets go of takes some 20 KiB. Of 300 configurations, 120 good ones follow: a
-/// leak of half of one would be seen. Of 10,000, 4,000 do: a leak of 300 bytes each would be.
+/// The allocator's share of that varies by some tens of KiB from moment to moment. A snapshot that
+/// is never freed takes about 20 KiB. Of 300 configurations, 120 good ones follow: a leak of half
+/// of one would be seen. Of 10,000, 4,000 do: a leak of 300 bytes each would be.
 const GROWTH_KIB_MAX: u64 = 1024;
 
-/// Numbers that a seed repeats: `SplitMix64` (Steele, Lea and Flood 2014).
+/// Random numbers that a seed repeats: `SplitMix64` (Steele, Lea and Flood 2014).
 struct Random(u64);
 
 impl Random {
@@ -37,20 +37,20 @@ impl Random {
     }
 }
 
-/// A configuration, and what it asks for.
+/// A configuration, and the expected outcome of its reload.
 struct Draft {
     text: String,
-    /// Which of the ports it listens on.
+    /// For each of the ports, true if the configuration listens on it.
     listeners: [bool; PORTS],
     is_good: bool,
 }
 
-/// The node's own configuration, and what is added to it.
+/// The generator of configurations: the node's own one, and the parts that it may add.
 struct Drafts {
     random: Random,
     plain: NodeConfig,
     ports: [Port; PORTS],
-    /// Somebody else listens here.
+    /// A port with a listener of another process.
     taken: TcpListener,
 }
 
@@ -78,7 +78,7 @@ impl Drafts {
 
     fn add_route(&mut self, route: usize, config: NodeConfig) -> NodeConfig {
         let random = &mut self.random;
-        // Some names come back, most do not: neither may cost memory.
+        // Some names recur, most do not: neither may cost memory.
         let name = format!("u{route}x{}", random.below(50));
         let balance = random.one_of(&["round-robin", "least-request", "random", "p2c-ewma"]);
         let config = config.add_upstream(&name, |u| match random.below(4) {
@@ -178,7 +178,7 @@ fn reload(node: &Steppe, draft: &Draft, number: usize) {
     assert_eq!(last_error.is_null(), draft.is_good, "{last_error}");
 }
 
-/// What the process holds that no file backs.
+/// The anonymous memory of the process, in KiB.
 fn anonymous_kib(node: &Steppe) -> u64 {
     let [_, anonymous] = resident_bytes(node.id());
     anonymous / 1024

@@ -1,4 +1,4 @@
-//! The node under a service manager: what it is told, and what it passes.
+//! The node under a service manager: its notifications, and inherited sockets.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -64,7 +64,7 @@ fn readiness_the_watchdog_and_the_stop_are_told() {
         .env("WATCHDOG_USEC", "4000000");
     let mut node = Process::start("steppe", command);
     assert_eq!(manager.next(), "READY=1\nSTATUS=serving with 2 workers");
-    // It is ready when it says so: nothing is waited for.
+    // The node serves as soon as it has sent READY=1.
     let answer = Peer::connect(gateway.address())
         .send("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
         .response();
@@ -98,9 +98,9 @@ fn an_inherited_socket_is_served_and_so_is_who_waited_in_it() {
     for socket in [SockRef::from(&web), SockRef::from(&spare)] {
         socket.set_cloexec(false).expect("is a descriptor");
     }
-    // The shell passes descriptors 3 and 4 and becomes the node: `$$` is its number. Not any
-    // shell: descriptors of several digits are beyond POSIX. These are far above those of the
-    // sockets, which other tests move about.
+    // The shell passes descriptors 3 and 4 and becomes the node: `$$` is its process ID. The shell
+    // is bash, since descriptors of several digits are beyond POSIX. Those here are far above the
+    // sockets' own, whose numbers depend on other tests.
     let script = format!(
         "exec \"$0\" run -c \"$1\" 198<&{} 199<&{} 3<&198 4<&199 198<&- 199<&-",
         web.as_raw_fd(),
@@ -121,7 +121,7 @@ fn an_inherited_socket_is_served_and_so_is_who_waited_in_it() {
     early.set_read_timeout(Some(PATIENCE)).expect("is set");
     early.read_to_string(&mut answer).expect("is answered");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    // What it says may come later than what it answers.
+    // The log may come later than the response.
     eventually("it names the spare socket", || {
         node.said()
             .contains("spare (not a listening stream socket)")
@@ -134,7 +134,7 @@ fn an_inherited_socket_is_served_and_so_is_who_waited_in_it() {
     assert!(!said.contains("web ("), "the listener wants it: {said}");
     node.signal(Signal::TERM);
     assert!(node.wait(PATIENCE).success());
-    // The socket is the manager's: who comes between two nodes waits.
+    // The socket is the manager's: clients that connect between two nodes wait in its queue.
     TcpStream::connect(address).expect("still listens");
 }
 

@@ -1,4 +1,4 @@
-//! Signals beside those of a reload and of the end.
+//! Signals other than those of a reload and of the end.
 
 use rustix::process::{Pid, Signal, kill_process};
 use steppe_testkit::{NodeConfig, RawOrigin, Steppe, eventually};
@@ -34,7 +34,8 @@ fn usr1_reopens_the_log_and_usr2_is_ignored() {
     assert!(node.stop().success());
 }
 
-/// A load balancer looks at `/readyz` before listeners close, and the node is a whole one meanwhile.
+/// A load balancer sees `/readyz` fail before listeners close, and the node serves as usual
+/// meanwhile.
 #[test]
 fn a_drain_is_delayed_until_a_second_signal() {
     let origin = RawOrigin::permissive();
@@ -73,6 +74,6 @@ fn a_delayed_drain_begins_by_itself() {
     let at = std::time::Instant::now();
     node.terminate();
     assert!(node.wait().success(), "{}", node.said());
-    // It is never less, however busy the machine is.
+    // The delay is a lower bound, however busy the machine is.
     assert!(at.elapsed().as_millis() >= 500);
 }

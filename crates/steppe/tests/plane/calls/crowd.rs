@@ -1,8 +1,8 @@
-//! More bodies than there is room for, by way of the gateway, in cgroups: nobody is killed, what there is room for is
-//! answered, and everybody else is refused at once.
+//! More bodies than there is memory for, by way of the gateway, in cgroups: no process is killed, as many requests as
+//! there is memory for are answered, and the others are refused at once.
 //!
-//! By default 200 requests of 1 MiB a second for 4 s, against budgets of 64 MiB; `STEPPE_LONG=1` makes it 500 for
-//! 35 s, held for 5 s, against 512 MiB. Rates and times are the promise itself there; the short run looks at counts.
+//! By default 200 requests of 1 MiB a second for 4 s, against budgets of 64 MiB; `STEPPE_LONG=1` makes it 500 for 35 s,
+//! held for 5 s, against 512 MiB. The long run asserts the promised rates and times; the short one asserts counts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,9 +21,9 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::MIB;
 
 const TEST: &str = "measured_a_crowd_at_the_gateway_is_answered_or_refused";
-/// Beside the budget: programs, stacks, buffers of sockets.
+/// Memory beside the budget: programs, stacks, buffers of sockets.
 const BESIDE_BYTES: u64 = 128 * MIB;
-/// What requests may hold: all but the share of responses.
+/// The share of the budget for requests: all but that of responses.
 const REQUEST_SHARE: f64 = 0.75;
 static BODY: [u8; 1 << 20] = [b'x'; 1 << 20];
 
@@ -34,12 +34,12 @@ struct Plan {
     hold: Duration,
 }
 
-/// What a client got.
+/// The outcome of a request.
 #[derive(Debug)]
 enum Outcome {
-    /// All of it.
+    /// A complete answer.
     Served,
-    /// With this status, so long after its head was sent.
+    /// A refusal with this status, so long after the head was sent.
     Refused(u16, Duration),
     Broken(String),
 }
@@ -92,7 +92,7 @@ fn measured_a_crowd_at_the_gateway_is_answered_or_refused() {
     seen.judge(&plan);
 }
 
-/// A node whose calls don't wait: whoever finds no room is told so at once.
+/// A node whose calls do not wait: a call without memory is refused at once.
 fn node(plan: &Plan, cgroup: &Cgroup) -> (Steppe, SocketAddr) {
     let plane = Port::free().keep();
     let budget = plan.budget_bytes / MIB;
@@ -117,7 +117,7 @@ fn worker(plan: &Plan, plane: SocketAddr, cgroup: &Cgroup) -> Process {
     worker
 }
 
-/// All requests, each when it is due.
+/// Sends all requests, each at its time.
 fn crowd(gateway: SocketAddr, plan: &Plan) -> Vec<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().expect("a runtime");
@@ -143,7 +143,7 @@ async fn request(gateway: SocketAddr) -> Outcome {
     }
 }
 
-/// Posts a body, and hears the answer whenever it comes.
+/// Posts a body, and reads the answer even if it comes before the body is out.
 async fn ask(gateway: SocketAddr) -> io::Result<Outcome> {
     let mut socket = TcpStream::connect(gateway).await?;
     let head = format!(
@@ -155,7 +155,7 @@ async fn ask(gateway: SocketAddr) -> io::Result<Outcome> {
     let (mut reading, mut writing) = socket.split();
     let mut answer = Vec::with_capacity(64 << 10);
     let first = {
-        // Who has refused reads no more: what the socket says then is not the answer.
+        // A gateway that refuses reads no more: an error of the socket then is not the answer.
         let body = async {
             let _ = writing.write_all(&BODY).await;
             std::future::pending::<()>().await;
@@ -179,7 +179,7 @@ async fn ask(gateway: SocketAddr) -> io::Result<Outcome> {
     }
 }
 
-/// Reads on behind `last`: how many bytes came in all, and whether the last chunk was among them.
+/// Reads the rest of the answer; returns the total number of bytes, and true if the last chunk was among them.
 async fn rest(reading: &mut ReadHalf<'_>, mut last: Vec<u8>) -> io::Result<(usize, bool)> {
     const END: &[u8] = b"0\r\n\r\n";
     let mut bytes = last.len();
@@ -198,16 +198,16 @@ fn says_when(answer: &[u8]) -> bool {
     text.contains("\r\nretry-after: ")
 }
 
-/// All outcomes together.
+/// All outcomes, counted.
 #[derive(Debug, Default)]
 struct Seen {
     served: u32,
     refused: u32,
     broken: u32,
-    /// The first few.
+    /// Descriptions of the first few broken ones.
     why: Vec<String>,
     statuses: Vec<u16>,
-    /// How long refusals took, at p50 and p99.
+    /// The times to a refusal, at p50 and p99.
     refused_after: [Duration; 2],
 }
 
@@ -246,7 +246,7 @@ impl Seen {
         assert!(is_overload && self.refused > 0, "{self:?}");
         let room = plan.budget_bytes as f64 * REQUEST_SHARE / MIB as f64;
         if !is_long() {
-            // Whatever the machine does beside this, the room was used.
+            // However busy the machine is, most of the memory was used.
             assert!(f64::from(self.served) >= 0.8 * room, "{self:?}");
             return;
         }

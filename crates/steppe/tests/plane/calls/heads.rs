@@ -1,4 +1,4 @@
-//! Heads of the gateway on routes into the plane: what a client waits for before it sends or reads content.
+//! Heads of the gateway on routes into the plane: interim and final ones, before content is sent or read.
 
 use steppe_plane::frame::Payment;
 use steppe_plane::{Failure, Request};
@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use super::{MIB, Scratch, Serving, body, echo, node, stream_back};
 
-/// A client that waits to be told that its content is wanted is told so (RFC 9110 §10.1.1), and once; one that is
-/// refused is told that instead.
+/// A client with `Expect: 100-continue` gets 100 (Continue) before it sends its content (RFC 9110 §10.1.1), and once; a
+/// client that is refused gets the final response instead.
 #[test]
 fn a_client_that_waits_to_go_on_is_told_to() {
     let (node, plane) = node(|config| {
@@ -40,7 +40,7 @@ fn a_client_that_waits_to_go_on_is_told_to() {
         "POST /infer/x HTTP/1.1\r\nhost: a\r\ncontent-length: 2000000\r\nexpect: 100-continue\r\n\r\n",
     );
     assert_eq!(peer.head().expect("a response").status(), 413);
-    // The same by HTTP/2, of a client that would wait for ten minutes.
+    // The same over HTTP/2, by a client that would wait for ten minutes.
     let file = Scratch::new("plane-expect");
     let file = file.write("content", body(300_000));
     let data = format!("@{}", file.display());
@@ -52,7 +52,7 @@ fn a_client_that_waits_to_go_on_is_told_to() {
     assert_eq!(got.body.len(), 300_000);
 }
 
-/// No service is called for a request to go on as another protocol.
+/// A request to upgrade the protocol calls no service.
 #[test]
 fn an_upgrade_is_not_implemented() {
     let (node, plane) = node(|config| config);
@@ -68,7 +68,7 @@ fn an_upgrade_is_not_implemented() {
     assert!(said.contains("WebSocket"), "{said}");
     let calls = node.admin_json("/plane")["calls"].take();
     assert_eq!(calls["finished"], serde_json::json!({}));
-    // An upgrade to HTTP/2 is one that any server may ignore.
+    // A server may ignore an upgrade to HTTP/2.
     let got = Curl::new(&node.url("/infer/x")).args(["--http2"]).run();
     assert_eq!(got.head.status(), 200, "{got:?}");
 }
@@ -82,7 +82,7 @@ fn once_begun(node: &Steppe) -> CurlRun {
     run
 }
 
-/// The head of a stream of events is there before its first event.
+/// The head of a stream of events arrives before its first event.
 #[test]
 fn the_head_goes_out_with_the_services_own() {
     let (node, plane) = node(|config| config);
@@ -104,7 +104,7 @@ fn the_head_goes_out_with_the_services_own() {
     assert_eq!((got.exit, &*got.body), (0, &b"data: 1\n\n"[..]));
 }
 
-/// One that fails after its head, and before its first byte, is seen to be incomplete.
+/// A response that fails after its head, and before its first byte, ends as an incomplete one.
 #[test]
 fn what_fails_behind_the_head_is_seen_to_be_incomplete() {
     let (node, plane) = node(|config| config);

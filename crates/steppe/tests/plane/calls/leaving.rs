@@ -1,4 +1,4 @@
-//! Clients of the gateway that leave while their call is in some state: it is cancelled, and nothing is kept.
+//! Clients of the gateway that leave while their call is in some state: it is cancelled, and its memory freed.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use super::{MIB, Serving, echo, node};
 #[derive(Debug, Clone, Copy)]
 struct State {
     name: &'static str,
-    /// Of the worker, by its media type.
+    /// The behavior of the worker, by its media type.
     worker: &'static str,
     length: Option<usize>,
     sent: usize,
-    /// True where the call is open at the worker.
+    /// True if the call is open at the worker.
     is_called: bool,
 }
 
@@ -81,7 +81,7 @@ enum Way {
     ResetStream,
 }
 
-/// A client, as it is.
+/// A client of either protocol.
 enum Client {
     H1(Peer),
     H2(Box<H2Peer>, u32),
@@ -147,7 +147,7 @@ impl Client {
             (Self::H2(peer, _), Way::Close) => drop(peer),
             (Self::H2(mut peer, stream), Way::ResetStream) => {
                 peer.send(&[H2Frame::reset(stream)]);
-                // The connection stays for a while.
+                // The connection stays open for a while.
                 std::thread::spawn(move || {
                     std::thread::sleep(Duration::from_secs(5));
                     drop(peer);
@@ -157,7 +157,7 @@ impl Client {
     }
 }
 
-/// Calls that are open at workers, and that wait for one.
+/// The numbers of calls that are open at workers, and that wait for one.
 fn open(node: &Steppe) -> [u64; 2] {
     let report = node.admin_json("/plane");
     let services = report["services"].as_array().expect("a list");
@@ -185,7 +185,7 @@ fn gone(node: &Steppe) -> u64 {
     counts.sum()
 }
 
-/// Waits until what `client` had is given back, and counted.
+/// Waits until the call of `client` has ended and is counted as left.
 #[track_caller]
 fn is_noticed(node: &Steppe, what: &str, client: Client, way: Way) {
     let (left_before, begun) = (gone(node), Instant::now());
@@ -230,7 +230,7 @@ fn a_client_that_leaves_is_noticed_in_every_state() {
             let what = format!("{protocol}, {}, {way:?}", state.name);
             match state.is_called {
                 true => eventually(&what, || open(&node) == [1, 0]),
-                // It waits for the rest of the content.
+                // The gateway waits for the rest of the content.
                 false => std::thread::sleep(Duration::from_millis(200)),
             }
             is_noticed(&node, &what, client, way);

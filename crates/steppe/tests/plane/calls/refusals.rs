@@ -1,4 +1,4 @@
-//! Routes of the gateway into the plane, of whose workers some refuse.
+//! Routes of the gateway into the plane, some of whose workers refuse.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use steppe_testkit::{Scratch, Steppe, eventually};
 
 use super::{MIB, Serving, body, node, post};
 
-/// Refuses each call before it takes anything of it, as a worker without memory does.
+/// Refuses each call before it reads the body, as a worker without memory does.
 fn refuse(
     asked: &Arc<AtomicUsize>,
 ) -> impl Fn(Request) -> std::future::Ready<Result<(), Failure>> + Send + Sync + 'static {
@@ -23,8 +23,8 @@ fn refuse(
     }
 }
 
-/// Large content and none wait for their worker: another one is asked. Small content is passed on at once, and not
-/// kept: its client is told to come again.
+/// Calls with large content, or without any, wait for their worker's answer and are sent to another worker after a
+/// refusal. Small content is sent at once and not kept: the client gets a `Retry-After`.
 #[test]
 fn a_call_that_one_worker_refuses_is_asked_of_another() {
     let (node, plane) = node(|config| config);
@@ -54,7 +54,7 @@ fn a_call_that_one_worker_refuses_is_asked_of_another() {
     }
 }
 
-/// A call that is open when the node's time to drain is over is told so, rather than cut.
+/// A call that is still open at the end of the drain gets an error, rather than a cut connection.
 #[test]
 fn a_call_that_outlasts_the_drain_is_told_so() {
     let (mut node, plane) = node(|config| config.set("node.drain_timeout", "300ms"));

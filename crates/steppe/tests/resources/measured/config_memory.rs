@@ -1,5 +1,5 @@
-//! A broken file costs little memory and time, whatever is wrong with it: a reload reads the file
-//! beside the traffic that is served.
+//! A broken file costs little memory and time, with any kind of mistake: a reload reads it while the node serves
+//! traffic.
 //!
 //! Memory is a property of a process, so each file is read by a process of its own: this test
 //! binary, started again for the test `reads_one_file` alone.
@@ -14,22 +14,22 @@ use steppe_testkit::heavy;
 
 use crate::this_program;
 
-/// Names the file that `reads_one_file` reads.
+/// The variable with the path of the file that `reads_one_file` reads.
 const FILE_VARIABLE: &str = "STEPPE_TEST_CONFIGURATION";
 
-/// What a file with broken grammar may take, beyond what a small one takes.
+/// The memory to read a file with broken grammar, at most, beyond that of a small file.
 const GRAMMAR_BYTES_MAX: u64 = 24 << 20;
 
-/// What a file with broken keys and values may take, beyond what a small one takes.
+/// The memory to read a file with broken keys and values, at most, beyond that of a small file.
 const VALUES_BYTES_MAX: u64 = 52 << 20;
 
-/// What a file of broken routes may take, beyond what a valid one of the same length takes.
+/// The memory to read a file of broken routes, at most, beyond that of a valid file of the same length.
 const MISTAKES_BYTES_MAX: u64 = 8 << 20;
 
-/// What is counted as nothing when times are compared: it is mostly the start of a process.
+/// Processor time that comparisons ignore: it is mostly the start of a process.
 const CPU_NOISE: Duration = Duration::from_millis(50);
 
-/// What reading a file took.
+/// The cost of reading a file.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     peak_bytes: u64,
@@ -170,7 +170,7 @@ fn broken_routes(bytes: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Holds files of half the length and of the whole against `peak_bytes_max`.
+/// Asserts that files of half the length and of the whole stay below `peak_bytes_max`, and take linear time.
 fn judge(make: impl Fn(usize) -> Vec<(&'static str, String)>, peak_bytes_max: u64) {
     let bytes = FILE_BYTES_MAX - 200;
     for ((name, half), (_, whole)) in make(bytes / 2).into_iter().zip(make(bytes)) {
@@ -183,7 +183,7 @@ fn judge(make: impl Fn(usize) -> Vec<(&'static str, String)>, peak_bytes_max: u6
             peak < peak_bytes_max,
             "{name}: {peak} bytes, at most {peak_bytes_max}"
         );
-        // Quadratic work would take four times as long, each time; on a busy machine either may for once.
+        // Quadratic work would take four times as long, each time; on a busy machine a single run may do so by chance.
         let mut cpu = [half.cpu, whole.cpu];
         let is_linear = |[half, whole]: [Duration; 2]| whole < 3 * half.max(CPU_NOISE);
         for _ in 0..3 {

@@ -1,17 +1,14 @@
-//! A budget of 64 MiB under load that would need gigabytes: the two runs of the promise, and both
-//! by HTTP/2.
+//! A budget of 64 MiB under load that would need gigabytes: the two runs that the documentation promises, and both over
+//! HTTP/2.
 //!
-//! 2,000 connections upload to an origin that reads 20 MB/s in all; 2,000
-//! readers of 50 KB/s download. The node runs in a cgroup of 64 + 64 MiB, whose
-//! limit binds socket buffers too: else the kernel would take what the node must
-//! refuse, and nothing would be shown. By HTTP/2 there are as many streams on 20 connections, and
-//! 500 connections with a stream each. By
-//! default each transfer is small enough for a run of some 12 seconds, of 4 by HTTP/2, where only uploads go
-//! over many streams and only downloads over one; `STEPPE_LONG=1` runs all in full, 10 MB each, and
-//! `STEPPE_WIRE=tls` over TLS.
+//! 2,000 connections upload to an origin that reads 20 MB/s in all; 2,000 readers of 50 KB/s download. The node runs in
+//! a cgroup of 64 + 64 MiB, whose limit includes socket buffers: without it the kernel would buffer the bytes that the
+//! node must refuse, and the test would show nothing. Over HTTP/2 there are as many streams on 20 connections, and 500
+//! connections with a stream each. By default each transfer is small enough for a run of about 12 seconds, or 4 over
+//! HTTP/2, with only uploads over many streams and only downloads over one; `STEPPE_LONG=1` runs all in full, 10 MB
+//! each, and `STEPPE_WIRE=tls` over TLS.
 //!
-//! The figures asserted here are the promise itself, so these tests look at
-//! rates; both allow a fifth for the machine.
+//! The figures asserted here are the promised ones, so these tests measure rates; both allow a fifth for the machine.
 
 use std::time::Duration;
 
@@ -29,7 +26,7 @@ const RSS_BYTES_MAX: u64 = (64 + 24) << 20;
 #[test]
 fn two_thousand_uploads_to_a_slow_origin() {
     let test = "two_thousand_uploads_to_a_slow_origin";
-    // Over TLS the short form runs, in the long tier.
+    // Over TLS the long tier runs the short form.
     if Wire::of_run() == Wire::Plain && is_left_to_long_tier(test) {
         return;
     }
@@ -89,19 +86,19 @@ fn slow_readers_of_a_stream_each() {
     expect_served(run(test, ONE_STREAM, bytes, |plan, _| download(plan)));
 }
 
-/// What both runs by HTTP/2 promise beside: nearly all of it is served.
+/// Asserts that nearly all transfers over HTTP/2 are served.
 fn expect_served(report: Option<FlowReport>) {
     let Some(report) = report else { return };
     let all = report.served + report.refused + report.cut;
     assert!(report.served * 100 >= all * 95, "{report:?}");
 }
 
-/// How clients come.
+/// The connections of the clients.
 #[derive(Clone, Copy)]
 struct Crowd {
     connections: u64,
     carrier: Carrier,
-    /// What the listener speaks over TLS.
+    /// The listener's protocol with TLS.
     protocol: &'static str,
 }
 
@@ -121,8 +118,8 @@ const ONE_STREAM: Crowd = Crowd {
     ..MANY_STREAMS
 };
 
-/// Runs a flow through a node with a small budget in a small cgroup and judges what all runs
-/// promise alike. `None`: skipped here.
+/// Runs a flow through a node with a small budget in a small cgroup, and asserts the promises that all runs share.
+/// `None` if the test is skipped.
 fn run(
     test: &str,
     crowd: Crowd,
@@ -144,7 +141,7 @@ fn run(
     let config = match (Wire::of_run(), crowd.protocol) {
         (Wire::Plain, "h2") => config.protocols(["h2c"]),
         (Wire::Plain, protocol) => config.protocols([protocol]),
-        // All come at once, from one address.
+        // All handshakes begin at once, from one address.
         (Wire::Tls, protocol) => {
             config.listener(|l| l.protocols([protocol]).set("limits.handshakes", 4000))
         }
@@ -189,9 +186,9 @@ fn run(
         report.cut as f64 <= counted,
         "{counted} of the cut ones are counted: {report:?}"
     );
-    // Of connections that are not accepted yet the kernel takes 64 KiB each, whatever the budget: a crowd that
-    // connects while the node is not scheduled brings its cgroup over the limit. What arrives is dropped then, and
-    // every peer backs off for seconds: rates say nothing of the node.
+    // For a connection that is not accepted yet the kernel buffers up to 64 KiB, outside the node's budget: if many
+    // connect while the node is not scheduled, its cgroup exceeds the limit. The kernel then drops segments, and every
+    // peer backs off for seconds: such rates are not the node's.
     let sockets = cgroup.socket_peak_bytes().unwrap_or(0);
     if crowd.connections == CONNECTIONS && sockets > CGROUP_BYTES {
         skip(
@@ -207,7 +204,7 @@ fn run(
     Some(report)
 }
 
-/// Who held how much at most, and why exchanges ended.
+/// Prints the peaks and refusals of accounts, and the reasons of closed exchanges.
 fn print_accounts(node: &Steppe) {
     let metrics = node.admin_get("/metrics").text();
     let told = |line: &&str| {
@@ -223,8 +220,8 @@ fn print_accounts(node: &Steppe) {
         .for_each(|line| println!("{line}"));
 }
 
-/// Exchanges that the node says it ended by a deadline or for want of budget. Clients that left
-/// are another matter: none does here of its own accord.
+/// The number of exchanges that the node counts as closed, by a deadline or for lack of budget. Clients that left are
+/// excluded: none leaves here by itself.
 fn closed(node: &Steppe) -> f64 {
     let metrics = node.metrics();
     let all = metrics.sum("steppe_http_closed_total", &[]);

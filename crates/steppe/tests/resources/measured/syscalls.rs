@@ -1,8 +1,7 @@
-//! What a request on a kept-alive connection costs in system calls.
+//! The system calls of a request on a kept-alive connection.
 //!
-//! Two receives and two sends are the floor of a proxy that waits for
-//! readiness; waiting itself is shared among the connections that are ready
-//! together. Everything else would be a defect.
+//! Two receives and two sends are the minimum for a proxy that waits for readiness; each wait is shared by the
+//! connections that are ready together. Any other call would be a defect.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ fn a_request_costs_two_receives_two_sends_and_a_share_of_a_wait() {
     counts_are_the_least(&NodeConfig::plain());
 }
 
-/// Lines are handed over by the buffer, and written by a thread of their own.
+/// Lines are passed on in whole buffers, and written by a thread of their own.
 #[test]
 fn the_access_log_adds_none() {
     let config = NodeConfig::plain()
@@ -34,10 +33,10 @@ fn counts_are_the_least(config: &NodeConfig) {
         .with("origin", nginx.address())
         .start(config);
     let mut peers: Vec<Peer> = (0..CONNECTIONS).map(|_| node.connect()).collect();
-    // Connections on both sides stand, and buffers have their size, before anything is counted.
+    // Connections at both sides are established, and buffers have their final size, before calls are counted.
     rounds(&mut peers, 5);
-    // On a busy machine requests take longer, so the clock's share grows, and more connections to the
-    // server are wanted at once: what one of three runs does without is not of a request.
+    // On a busy machine requests take longer, so periodic work is a larger share, and more connections to the server
+    // are opened: calls that one of three runs does without are not part of a request.
     let mut wrong = String::new();
     for _ in 0..3 {
         let strace = match Strace::attach(node.id()) {
@@ -55,12 +54,13 @@ fn counts_are_the_least(config: &NodeConfig) {
     panic!("three times, at last: {wrong}");
 }
 
-/// Whether these calls are the least that the requests take, which took so long; else those that are too many.
+/// Checks that these calls are the fewest that the requests need, in the time that they took; an error lists the kind
+/// with too many.
 fn judge(counts: &BTreeMap<String, u64>, took: Duration) -> Result<(), String> {
-    // The slack covers what a node does by the clock, whatever the load; a call more a request is 50 times it.
+    // The slack covers a node's periodic work, whatever the load; one more call per request is 50 times the slack.
     let seconds = took.as_secs().min(10);
     let slack = REQUESTS / 50 * (1 + seconds);
-    // Fewer than two receives or sends would mean that strace lost sight of the worker.
+    // With fewer than two receives or sends, strace would have lost the worker.
     let kinds = [(RECEIVES, 2 * REQUESTS), (SENDS, 2 * REQUESTS), (WAITS, 0)];
     let mut others: BTreeMap<_, _> = counts.iter().collect();
     for (names, least) in kinds {
@@ -81,8 +81,7 @@ const RECEIVES: &[&str] = &["recvfrom", "recvmsg", "read", "readv"];
 const SENDS: &[&str] = &["sendto", "sendmsg", "write", "writev"];
 const WAITS: &[&str] = &["epoll_wait", "epoll_pwait", "epoll_pwait2"];
 
-/// One request on every connection before the first response is read, so that many are ready
-/// together.
+/// Sends one request on every connection before it reads the first response, so that many are ready together.
 fn rounds(peers: &mut [Peer], count: usize) {
     for _ in 0..count {
         for peer in &mut *peers {

@@ -1,4 +1,4 @@
-//! Crowds that want memory which is not there: they cost no processor time, and it comes back.
+//! Many clients that wait for memory: they cost no processor time, and their memory is freed.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use steppe_testkit::{NodeConfig, PATIENCE, WorkerTime, heavy, raise_file_limit, 
 
 use super::*;
 
-/// True where enough files can be opened for `connections`, on both ends.
+/// True if enough files can be opened for `connections`, at both ends.
 fn has_files(test: &str, connections: u64) -> bool {
     let files = raise_file_limit();
     let is_enough = files > 2 * connections;
@@ -23,14 +23,15 @@ fn worker_time_of(node: &Steppe, window: Duration) -> WorkerTime {
     WorkerTime::now(node.id()) - before
 }
 
-/// Opens connections until there is no room for another.
+/// Opens connections until one is refused for lack of memory.
 fn fill_with_idle(node: &Steppe, most: usize) -> Vec<Peer> {
     let mut idle = Vec::new();
     loop {
         assert!(idle.len() < most, "the budget is never used up");
         let mut peer = node.connect();
         peer.patience(Duration::from_millis(1));
-        // Accepted ones stay silent, so that each look lasts: one at some is enough.
+        // An accepted connection gets no answer, so each look costs its whole patience: one
+        // connection in 512 is looked at.
         let is_refused = idle.len() % 512 == 0 && {
             peer.patience(Duration::from_millis(200));
             peer.try_head().is_ok()
@@ -43,7 +44,7 @@ fn fill_with_idle(node: &Steppe, most: usize) -> Vec<Peer> {
     }
 }
 
-/// A client that waits for budget costs nothing until some comes back.
+/// A client that waits for budget costs no processor time until some is freed.
 #[test]
 fn measured_one_byte_of_each_of_a_crowd_costs_nothing_while_the_budget_is_full() {
     const TEST: &str =
@@ -82,19 +83,19 @@ fn measured_one_byte_of_each_of_a_crowd_costs_nothing_while_the_budget_is_full()
         crowded.switches < alone.switches + CROWD as u64,
         "alone {alone:?}, crowded {crowded:?}"
     );
-    // They are served as soon as there is room.
+    // The requests are served as soon as there is memory.
     idle.truncate(CROWD);
     for peer in &mut idle {
         assert_eq!(peer.send(&GET[1..]).response().status(), 200);
     }
 }
 
-/// Less than a fifth of the time.
+/// True if the worker was on a processor for less than a fifth of a window of 200 ms.
 fn waits_calmly(time: &WorkerTime) -> bool {
     time.cpu < Duration::from_millis(40)
 }
 
-/// Heads that hold memory and need more do not wait for each other for ever.
+/// Heads that hold memory and need more must not wait for each other for ever.
 #[test]
 fn memory_of_half_heads_comes_back_when_their_clients_leave() {
     const TEST: &str = "memory_of_half_heads_comes_back_when_their_clients_leave";
@@ -134,7 +135,7 @@ fn memory_of_half_heads_comes_back_when_their_clients_leave() {
                 assert_eq!(head.status(), 503);
                 refused += 1;
             }
-            // A reset overtook the refusal.
+            // A reset that overtook the refusal.
             Ok(None) => cut += 1,
             Err(why) => {
                 println!("{why}");
@@ -149,7 +150,7 @@ fn memory_of_half_heads_comes_back_when_their_clients_leave() {
     leave(&node, &half, CROWD);
 }
 
-/// As many half heads again, whose clients leave before anything became of them.
+/// Sends as many half heads again, whose clients leave before they are answered.
 fn leave(node: &Steppe, half: &[u8], crowd: usize) {
     eventually("the memory is back", || open_connections(node) == 0.0);
     let mut crowd: Vec<Peer> = (0..crowd)

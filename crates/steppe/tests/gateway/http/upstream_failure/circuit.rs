@@ -1,6 +1,6 @@
-//! The circuit breaker: servers that fail are left alone, by all workers at once.
+//! The circuit breaker: servers that fail get no more requests, from any worker.
 //!
-//! When it opens and is tried again is tested in virtual time, in `steppe-http`.
+//! The times at which a circuit opens and is tried again are tested in virtual time, in `steppe-http`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use steppe_testkit::{NodeConfig, Port, RawOrigin, Section, Steppe, eventually};
 
 use super::GET;
 
-/// A server that fails while it is told to, and counts requests.
+/// A server that answers 503 while `fails` is set, and counts requests.
 struct Sick {
     origin: RawOrigin,
     fails: Arc<AtomicBool>,
@@ -54,7 +54,7 @@ fn breaking(breaker: impl FnOnce(Section) -> Section) -> NodeConfig {
     NodeConfig::plain().workers(2).upstream("origin", upstream)
 }
 
-/// Each on a connection of its own: the kernel deals them to the workers.
+/// The statuses of requests, each on a connection of its own, which the kernel spreads over the workers.
 fn statuses(node: &Steppe, count: usize) -> Vec<u16> {
     (0..count).map(|_| node.exchange(GET).status()).collect()
 }
@@ -90,7 +90,7 @@ fn servers_that_fail_are_left_alone_by_the_whole_node() {
     assert!(metrics.contains("steppe_http_upstream_circuit_opened_total{upstream=\"origin\"} 1\n"));
 }
 
-/// Of two, the one that opened first is still open when the other is tried again.
+/// Two circuits with different times: the one that opened first is still open when the other has closed.
 #[test]
 fn a_circuit_is_open_for_as_long_as_it_is_told() {
     let (long, short) = (Sick::start(), Sick::start());
@@ -153,7 +153,7 @@ fn servers_that_take_no_connection_open_it() {
     );
 }
 
-/// What failed before the window does not add up with what fails now.
+/// Failures before the window do not count with those in it.
 #[test]
 fn failures_are_counted_in_a_window() {
     let sick = Sick::start();
@@ -163,7 +163,7 @@ fn failures_are_counted_in_a_window() {
             .set("open_for", "1m")
     }));
     assert_eq!(statuses(&node, 5), [503; 5]);
-    // Nothing tells that the window is over, and no shorter one may be configured.
+    // No event marks the end of the window, and no shorter one may be configured.
     std::thread::sleep(Duration::from_millis(1200));
     assert_eq!(statuses(&node, 1), [503]);
     assert_eq!((circuit(&node), sick.asked()), ("closed".to_owned(), 6));

@@ -1,4 +1,4 @@
-//! Servers that fail in a row are left out, and come back. For how long is tested in virtual time, in `steppe-http`.
+//! Servers that fail in a row are ejected, and return. The times are tested in virtual time, in `steppe-http`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,7 +102,7 @@ fn no_more_than_the_share_is_ejected() {
     }
 }
 
-/// Fails until it is told to be well.
+/// An origin that answers 503 until the flag is set.
 fn switched() -> (RawOrigin, Arc<AtomicBool>) {
     let is_well = Arc::new(AtomicBool::new(false));
     let switch = Arc::clone(&is_well);

@@ -1,4 +1,4 @@
-//! The error log: what it says of requests that failed at their upstream.
+//! The error log: lines for requests that failed at their upstream.
 
 use steppe_testkit::{FullQueue, NodeConfig, Port, RawOrigin, Steppe, eventually};
 
@@ -16,7 +16,7 @@ fn node(server: &str) -> Steppe {
     Steppe::builder().start(&config)
 }
 
-/// The lines of the error log, once there are so many.
+/// The lines of the error log, once there are at least `count`.
 fn lines(node: &Steppe, count: usize) -> Vec<String> {
     let lines = || -> Vec<String> {
         let said = node.said();
@@ -43,7 +43,7 @@ fn each_failed_request_has_a_line() {
         (garbage.address().to_string(), 502, "bad_response"),
         (reset.address().to_string(), 502, "upstream_reset"),
         (silent.address().to_string(), 504, "first_byte_timeout"),
-        // Its response has begun.
+        // The response has begun.
         (no_length.address().to_string(), 502, "upstream_reset"),
     ];
     for (server, status, reason) in cases {
@@ -74,7 +74,8 @@ fn each_failed_request_has_a_line() {
     }
 }
 
-/// The time of an exchange ends while it connects. The server is to blame where it had that time for itself.
+/// The deadline of an exchange passes while a connection is being established. That counts as a failure of the server
+/// only if it was the first attempt.
 #[test]
 fn a_connection_that_takes_all_the_time_is_an_attempt() {
     let (first, hanging) = (resetting(), FullQueue::new());
@@ -139,7 +140,7 @@ fn a_storm_of_failures_is_a_few_lines_and_a_number() {
         node.metrics()
             .sum("steppe_http_error_log_lines_total", &labels)
     };
-    // In whatever seconds they come.
+    // A batch may straddle two seconds: further ones follow until lines are omitted.
     eventually("some are left out", || {
         (0..COUNT).for_each(|_| assert_eq!(node.exchange(request).status(), 502));
         sent += COUNT;

@@ -1,7 +1,6 @@
-//! Servers that are asked whether they are well.
+//! Health checks: servers that are probed.
 //!
-//! How often, for how long, and what is made of the answers is tested in virtual time, in `steppe-http`; here,
-//! what the keys do.
+//! Intervals, deadlines and verdicts are tested in virtual time, in `steppe-http`; here, the effect of the keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,11 +15,11 @@ use super::{GET, OK, address, failures, node, servers, wait_until};
 #[derive(Debug, Clone, Copy)]
 enum Answer {
     Say(&'static str),
-    /// It takes this long, unless the probe leaves before.
+    /// Answers after this time, unless the probe leaves before.
     After(Duration),
 }
 
-/// Answers requests, and each probe by what `say` has for it.
+/// An origin that answers requests with 200, and each probe as `say` returns.
 fn probed(say: impl Fn() -> Answer + Send + Sync + 'static) -> RawOrigin {
     RawOrigin::start(move |peer| {
         while let Some(request) = peer.request() {
@@ -41,8 +40,8 @@ fn probed(say: impl Fn() -> Answer + Send + Sync + 'static) -> RawOrigin {
     })
 }
 
-/// A node that probes two servers: one that does this while it is sick and that while it is well, which it is told,
-/// and one that is always well.
+/// A node that probes two servers: one that answers as `sick` while the flag is set and as `well` after that, and one
+/// that is always well.
 fn probing(
     [sick, well]: [Answer; 2],
     change: impl FnOnce(Section) -> Section,
@@ -106,7 +105,7 @@ fn probes_mark_a_server_unhealthy_and_back() {
     });
 }
 
-/// As many as would take longer than a test waits, by the interval that there is without the key.
+/// Probes in a row that would take longer than a test waits, at the default interval.
 const IN_A_ROW: u16 = 40;
 
 #[test]
@@ -135,7 +134,7 @@ fn so_many_probes_in_a_row_decide() {
     assert_eq!(back["probe"]["last"], "302");
 }
 
-/// An answer that comes after the time of a probe is none; without the key it would come in time.
+/// An answer after the probe's deadline is a failure; by the default deadline it would be in time.
 #[test]
 fn a_probe_waits_as_long_as_told() {
     let late = Answer::After(Duration::from_millis(300));
@@ -148,7 +147,7 @@ fn a_probe_waits_as_long_as_told() {
     assert_eq!(servers(&node)[0]["probe"]["last"], "no response in time");
 }
 
-/// An ejection that is over makes no server well whose probes fail: nobody is told that it is back.
+/// The end of an ejection makes no server well whose probes fail, and its return is not logged.
 #[test]
 fn no_server_is_told_to_be_back_while_its_probes_fail() {
     const EJECTED: &str = "server ejected";
@@ -175,7 +174,7 @@ fn no_server_is_told_to_be_back_while_its_probes_fail() {
         servers.iter().all(|server| server["state"] == "unhealthy")
     });
     let count = |line: &str| node.said().matches(line).count();
-    // One of the two is ejected at a time: a further ejection begins after the last one was over.
+    // One of the two is ejected at a time, so a further ejection shows that the last one is over.
     eventually("ejections end", || {
         node.exchange(GET);
         count(EJECTED) >= 4

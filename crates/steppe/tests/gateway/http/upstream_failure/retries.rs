@@ -1,4 +1,4 @@
-//! Requests that are sent again: when, how often, and when not.
+//! Retries: which requests are sent again, how often, and which are not.
 
 use steppe_testkit::{Gate, NodeConfig, Port, RawOrigin, Section, Steppe, eventually};
 
@@ -19,7 +19,8 @@ fn each_failure_is_retried_where_its_condition_is_listed() {
     for (on, bad, status) in conditions {
         let origins = [bad(), RawOrigin::answering(OK)];
         let servers = origins.each_ref().map(address);
-        // Short where it is to pass; a server that is well must not be late.
+        // Short if the deadline has to pass; long otherwise, since a server that is well must not
+        // be late.
         let first_byte = if on == "timeout" { "2s" } else { "20s" };
         let node_of = |on: &[&str]| {
             node(&servers, |u| {
@@ -68,7 +69,8 @@ fn there_are_no_more_tries_than_allowed_and_each_goes_elsewhere() {
     }
 }
 
-/// With all of its content, or the part that is out and then the rest, in the framing it had.
+/// Content is sent again in full, or the part that is out and then the rest, in its original
+/// framing.
 #[test]
 fn content_is_sent_again_from_what_was_kept() {
     let body = "0123456789abcdef".repeat(3 << 10);
@@ -81,8 +83,8 @@ fn content_is_sent_again_from_what_was_kept() {
     let small = "DELETE /in HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
     let (chunked, small, known) = (trailers.as_bytes(), small.as_bytes(), known.as_bytes());
     type Bad = fn() -> RawOrigin;
-    // One that reads everything and says no, one that resets, and one that answers before
-    // the content has come.
+    // An origin that reads everything and answers 503, one that resets, and one that answers before
+    // the content is complete.
     let kinds: [Bad; 3] = [
         || answering(503),
         resetting,
@@ -111,7 +113,7 @@ fn content_is_sent_again_from_what_was_kept() {
             });
             let sum = if request == chunked { "7" } else { "" };
             for _ in 0..2 {
-                // In two pieces, the second when the first is on its way.
+                // In two pieces, the second once the first has reached a server.
                 let mut peer = node.connect();
                 let (first, second) = request.split_at(request.len() - 1);
                 let before = received(&origins);
@@ -128,12 +130,12 @@ fn content_is_sent_again_from_what_was_kept() {
     }
 }
 
-/// Bytes that reached them so far.
+/// The bytes that all the origins have received so far.
 fn received(origins: &[RawOrigin]) -> usize {
     origins.iter().map(|origin| origin.received().len()).sum()
 }
 
-/// More content than is kept, and content that the budget has no room for.
+/// More content than is kept, and content that the budget has no memory for.
 #[test]
 fn content_that_was_not_kept_is_not_sent_again() {
     let chunks = |count: usize| {
@@ -209,7 +211,7 @@ fn nothing_is_sent_again_once_the_client_has_seen_some() {
         RawOrigin::start(move |peer| {
             peer.request();
             peer.send("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello");
-            // What nobody saw could be taken back.
+            // A response that the client has not seen could still be replaced.
             is_seen.wait();
         })
     };
@@ -266,7 +268,8 @@ fn who_just_failed_is_not_asked_again_at_once() {
     );
 }
 
-/// Nobody else is to blame, and nobody else is asked.
+/// A total deadline that passes is a failure of that one server, and no other server gets the
+/// request.
 #[test]
 fn a_request_whose_time_is_over_is_not_sent_again() {
     let origins = [silent(), RawOrigin::answering(OK), RawOrigin::answering(OK)];

@@ -1,14 +1,15 @@
-//! Frames without end: each is cheap to send, and asks for work or memory.
+//! Frames without end: each is cheap to send, and costs the node work or memory.
 
 use std::time::Duration;
 
 use super::*;
 
-/// How long a node that reads nothing is written to: nothing depends on it.
+/// The time after which a write that makes no progress ends a flood: no test depends on it.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Sends a flood on a connection that begins with `opening`, and expects the end of it: the node is
-/// told of it, holds no more for it, and serves others. Says how many bytes were taken.
+/// Sends a flood on a connection that begins with `opening`, and asserts that the node ends the
+/// connection with ENHANCE_YOUR_CALM, counts that, keeps no memory for it, and serves others.
+/// Returns the number of bytes that were taken.
 #[track_caller]
 fn expect_calmed(node: &Steppe, opening: &[H2Frame], flood: &[u8]) -> usize {
     let memory = Memory::of(node);
@@ -28,7 +29,7 @@ fn bytes(frames: impl IntoIterator<Item = H2Frame>) -> Vec<u8> {
     bytes.collect::<Vec<_>>().concat()
 }
 
-/// How many requests have reached it.
+/// The number of requests that have reached the origin.
 fn requests(origin: &RawOrigin) -> usize {
     origin.received().matches("GET /bad ").count()
 }
@@ -37,7 +38,7 @@ fn bad() -> FieldSection {
     FieldSection::of("GET", "/bad")
 }
 
-/// CVE-2023-44487: a stream that is reset at once is none of those that are open.
+/// CVE-2023-44487: a stream that is reset at once does not count as open.
 #[test]
 fn rapid_reset() {
     let origin = RawOrigin::answering(OK);
@@ -48,7 +49,7 @@ fn rapid_reset() {
     assert!(requests(&origin) <= 220, "{} requests", requests(&origin));
 }
 
-/// The same by one pair of frames at a time, each of which the node has seen before the next.
+/// The same with one pair of frames at a time: each is acknowledged before the next is sent.
 #[test]
 fn patient_reset() {
     let origin = RawOrigin::start(|peer| while peer.request().is_some() {});
@@ -69,21 +70,21 @@ fn patient_reset() {
         sent += 1;
     }
     assert_eq!(peer.end(), Some(ENHANCE_YOUR_CALM));
-    // 200 at once, and 20 a second, which are few on any machine that runs this.
+    // A burst of 200 and 20 a second after it, which adds few on any machine.
     assert!((200..900).contains(&sent), "{sent} streams");
     assert!(requests(&origin) <= sent, "{} requests", requests(&origin));
     eventually("it is counted", || closed(&node, "flood") == 1.0);
     memory.expect_grown_less(8 * MIB);
 }
 
-/// CVE-2025-8671: the node is made to reset streams itself, whose requests it had passed on.
+/// CVE-2025-8671: frames that make the node reset streams whose requests it has forwarded.
 #[test]
 fn made_you_reset() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let bad = bad();
     let post = FieldSection::of("GET", "/bad").field("content-length", "2");
-    // Of no stream after another, which nobody knows to be an error before it is looked at.
+    // A stream that depends on itself: an error that only shows when the payload is parsed.
     let own = |id: u32| {
         H2Frame::new(
             H2Frame::PRIORITY,
@@ -141,7 +142,7 @@ fn made_you_reset() {
     }
 }
 
-/// VU#421644: a header list that never ends.
+/// VU#421644: a field section that never ends.
 #[test]
 fn continuations_without_end() {
     let origin = RawOrigin::answering(OK);
@@ -159,7 +160,7 @@ fn continuations_without_end() {
         let end = peer.end();
         println!("{what}: {sent} bytes taken, {end:?}");
         assert_eq!(end, Some(ENHANCE_YOUR_CALM), "{what}");
-        // What the node reads is little; the rest is what the kernel holds on both sides.
+        // The node reads little of it; the rest is in kernel buffers at both ends.
         assert!(sent < 16 << 20, "{what}: {sent} bytes");
         memory.expect_grown_less(8 * MIB);
         expect_served(&node);
@@ -167,7 +168,7 @@ fn continuations_without_end() {
     assert_eq!(requests(&origin), 0);
 }
 
-/// CVE-2019-9512: each is answered, and the answers are never read.
+/// CVE-2019-9512: each PING is answered, and the answers are never read.
 #[test]
 fn pings_whose_answers_nobody_reads() {
     let origin = RawOrigin::answering(OK);
@@ -187,7 +188,7 @@ fn settings_whose_acknowledgements_nobody_reads() {
     }
 }
 
-/// CVE-2019-9513: a tree of streams that is built anew with each.
+/// CVE-2019-9513: each frame moves a stream in the tree of priorities.
 #[test]
 fn priorities_of_streams_that_never_come() {
     let origin = RawOrigin::answering(OK);
@@ -199,7 +200,7 @@ fn priorities_of_streams_that_never_come() {
     expect_calmed(&node, &[], &bytes((1..10_000).map(priority)));
 }
 
-/// CVE-2019-9518: it ends nothing, and no window bounds it.
+/// CVE-2019-9518: empty frames end no stream, and no window bounds them.
 #[test]
 fn data_without_content() {
     let origin = RawOrigin::answering(OK);
@@ -209,7 +210,7 @@ fn data_without_content() {
     expect_calmed(&node, &[post], &empty);
 }
 
-/// RFC 9113 §5.5: what nobody knows is ignored, but not for ever.
+/// RFC 9113 §5.5: frames of unknown types are ignored, but not without end.
 #[test]
 fn frames_that_nobody_knows() {
     let origin = RawOrigin::answering(OK);

@@ -1,4 +1,4 @@
-//! Frames that no honest client sends, and one who sends many of them honestly.
+//! Frames that no valid client sends, and a client that sends many valid ones.
 
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -10,7 +10,7 @@ use super::*;
 const FRAME_SIZE_ERROR: u32 = 0x6;
 const REFUSED_STREAM: u32 = 0x7;
 
-/// RFC 9113 §3.2 has no `Upgrade` any more; whoever is asked for it goes on as before.
+/// RFC 9113 §3.2 has no `Upgrade` any more: such a request is served as HTTP/1.1.
 #[test]
 fn an_upgrade_is_not_one() {
     let origin = RawOrigin::answering(OK);
@@ -32,7 +32,7 @@ fn an_upgrade_is_not_one() {
             !received.contains("http2-settings"),
             "{connection}: {received}"
         );
-        // What follows is another request, whatever the client took it for.
+        // The next bytes are another request, even if the client expected HTTP/2.
         let answer = peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
         assert_eq!(answer.status(), 200);
     }
@@ -80,7 +80,7 @@ fn prefaces_that_are_none() {
     expect_served(&node);
 }
 
-/// Frames that make no sense on a connection of which no stream is open, and what ends it.
+/// Frames that are invalid on a connection without open streams, and the error that ends it.
 #[test]
 fn frames_out_of_place() {
     let origin = RawOrigin::answering(OK);
@@ -181,8 +181,8 @@ fn frames_out_of_place() {
     expect_served(&node);
 }
 
-/// Content in pieces of 20 bytes is content, and no flood. The client waits for the server, so
-/// that at most `AT_ONCE` frames are on their way.
+/// Content in frames of 20 bytes is no flood. The client waits for the server, so that at most
+/// `AT_ONCE` frames are under way.
 #[test]
 fn a_hundred_thousand_small_frames_are_served() {
     const FRAMES: usize = 100_000;

@@ -1,19 +1,20 @@
-//! Header lists that are larger than they look, and what limits say of them.
+//! Field sections that are larger than their encoding, and the limits of heads.
 
 use super::*;
 
-/// RFC 7541 §4.2: what a table of fields holds unless settings say otherwise.
+/// RFC 7541 §4.2: the size of the dynamic table by default, in bytes.
 const TABLE_BYTES: usize = 4096;
 /// RFC 7541 §4.1.
 const ENTRY_OVERHEAD: usize = 32;
 
-/// A field of `bytes` that is in the table once, and in the list `count` times.
+/// A field with a value of `value_bytes` that is in the dynamic table once, and in the field
+/// section `count` times more.
 fn bomb(value_bytes: usize, count: usize) -> FieldSection {
     let begin = FieldSection::of("GET", "/bad").kept("x", vec![b'a'; value_bytes]);
     begin.indexed(62, count)
 }
 
-/// CVE-2016-6581: one byte of the list stands for 4 KiB.
+/// CVE-2016-6581: one byte of the field section stands for 4 KiB.
 #[test]
 fn a_bomb_of_one_field() {
     let origin = RawOrigin::answering(OK);
@@ -34,7 +35,7 @@ fn a_bomb_of_one_field() {
     assert!(!origin.received().contains("/bad"));
 }
 
-/// The same on many streams at once, each of which stays just below what ends the connection.
+/// The same on many streams at once, each just below the size that ends the connection.
 #[test]
 fn a_bomb_on_each_stream() {
     let origin = RawOrigin::answering(OK);
@@ -62,7 +63,7 @@ fn a_bomb_on_each_stream() {
     expect_served(&node);
 }
 
-/// An empty field is a byte of the list, and a line that is kept.
+/// An empty field is a byte of the field section, and a field line in memory.
 #[test]
 fn a_bomb_of_empty_fields() {
     let origin = RawOrigin::answering(OK);
@@ -83,13 +84,13 @@ fn a_bomb_of_empty_fields() {
     expect_served(&node);
 }
 
-/// A peer can't have the node keep a larger table than the node allows.
+/// A peer cannot make the table larger than the node allows.
 #[test]
 fn a_table_that_is_made_larger() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let mut peer = connect(&node);
-    // RFC 7541 §6.3: its size becomes 1 MiB.
+    // RFC 7541 §6.3: an update of the size to 1 MiB.
     let update = [0x3f, 0xe1, 0xff, 0x3f];
     let stream = peer.stream();
     let flags = H2Frame::END_HEADERS | H2Frame::END_STREAM;
@@ -104,7 +105,8 @@ fn a_table_that_is_made_larger() {
     expect_served(&node);
 }
 
-/// The status of a request whose head has so many fields, and bytes as HTTP/1 counts them.
+/// The status of a request whose head has `count` fields and `bytes` bytes, as limits of HTTP/1.1
+/// count them.
 fn status(node: &Steppe, count: usize, bytes: usize) -> Option<u16> {
     // The method and the path; a colon, a space and a line end for each field.
     let value_bytes = bytes - "GET".len() - "/".len() - count * ("x".len() + 4);
@@ -112,7 +114,7 @@ fn status(node: &Steppe, count: usize, bytes: usize) -> Option<u16> {
     let fields = (1..count).fold(begin, |fields, _| fields.field("x", ""));
     let mut peer = connect(node);
     let answer = peer.exchange(&fields);
-    // It is a matter of the stream.
+    // The error ends the stream and not the connection.
     assert_eq!(
         peer.get("/").status,
         Some(200),
@@ -135,7 +137,7 @@ fn limits_of_heads_are_exact() {
         (50, 8193, 431),
         (50, 1000, 200),
         (51, 1000, 431),
-        // What the `h2` crate refuses before the gateway sees it.
+        // Refused by the `h2` crate before the gateway sees the request.
         (1, 12_000, 431),
         (1, 30_000 - 16_000, 431),
         (200, 4000, 431),

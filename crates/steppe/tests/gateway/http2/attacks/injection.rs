@@ -1,10 +1,10 @@
-//! Requests of HTTP/2 that would be others, or more than one, as HTTP/1.1.
+//! Requests of HTTP/2 that would become other requests, or more than one, in HTTP/1.1.
 //!
 //! Spec: RFC 9113 §8, §10.3.
 
 use super::*;
 
-/// What becomes of a request that can't be passed on.
+/// The answer to a request that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Status(u16),
@@ -18,7 +18,7 @@ fn told(answer: &H2Answer) -> Option<Told> {
     answer.status.map(Told::Status).or(reset)
 }
 
-/// A node, its server, and what that sees of a good request.
+/// A node, its server, and the bytes that a good request has at the server.
 struct Bench {
     origin: RawOrigin,
     node: Steppe,
@@ -30,7 +30,7 @@ impl Bench {
         Self::with(|listener| listener)
     }
 
-    /// With this change to the node's listener.
+    /// Starts both, with this change to the node's listener.
     fn with(change: impl FnOnce(Section) -> Section) -> Self {
         let origin = RawOrigin::answering(OK);
         let node = node_with(&origin, change);
@@ -44,8 +44,8 @@ impl Bench {
         Self { origin, node, good }
     }
 
-    /// What a client is told that sends `frames` of stream 1, and a good request then: on the same
-    /// connection where that goes on. Panics where the server sees anything but the good one.
+    /// Sends `frames` of stream 1, and then a good request: on the same connection unless that has ended. Returns the
+    /// answer to the frames. Panics if the server receives anything but the good request.
     #[track_caller]
     fn refused(&self, what: &str, frames: &[H2Frame]) -> Option<Told> {
         self.origin.forget();
@@ -63,7 +63,7 @@ impl Bench {
         goaway.map(Told::Goaway).or_else(|| told(&answer))
     }
 
-    /// What the server sees of a request that is served, without the fields that the node adds.
+    /// The lines that a served request has at the server, without the fields that the node adds.
     #[track_caller]
     fn forwarded(&self, fields: &FieldSection) -> Vec<String> {
         self.origin.forget();
@@ -77,7 +77,7 @@ impl Bench {
     }
 }
 
-/// Pseudo-fields of which one is replaced.
+/// The usual pseudo-fields, one of them replaced.
 fn with(name: &str, value: &[u8]) -> FieldSection {
     let usual = [
         (":method", "GET"),
@@ -101,7 +101,7 @@ fn get() -> FieldSection {
     FieldSection::of("GET", "/bad")
 }
 
-/// Each is refused on its own stream, in this way.
+/// Asserts that each is refused on its own stream, in one of the `expected` ways.
 #[track_caller]
 fn expect_each(bench: &Bench, rows: &[(&str, FieldSection)], expected: &[Told]) {
     let mut wrong = Vec::new();
@@ -115,13 +115,13 @@ fn expect_each(bench: &Bench, rows: &[(&str, FieldSection)], expected: &[Told]) 
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The connection goes on.
+/// Refusals after which the connection goes on.
 const REFUSED: [Told; 2] = [Told::Reset(PROTOCOL_ERROR), Told::Status(400)];
 
-/// RFC 9113 §5.4.1 lets a stream's error be taken for one of the connection.
+/// RFC 9113 §5.4.1: a node may treat an error of a stream as one of the connection.
 const REFUSED_OR_ENDED: [Told; 3] = [REFUSED[0], REFUSED[1], Told::Goaway(PROTOCOL_ERROR)];
 
-/// RFC 9113 §8.2.1: a line end, or a space at an end, that HTTP/1 would take for its own.
+/// RFC 9113 §8.2.1: a line end or a control in a value, which HTTP/1.1 would parse as its own.
 #[test]
 fn values_that_end_a_line() {
     let bench = Bench::start();
@@ -143,7 +143,7 @@ fn values_that_end_a_line() {
     expect_each(&bench, &rows, &REFUSED_OR_ENDED);
 }
 
-/// RFC 9113 §8.2.1. HTTP/1 drops them, so a value would be another one for the server.
+/// RFC 9113 §8.2.1. HTTP/1.1 strips the space, so the server would see another value.
 #[test]
 fn values_with_a_space_at_an_end() {
     let bench = Bench::start();
@@ -226,7 +226,7 @@ fn request_lines_of_more_than_one_line() {
     expect_each(&bench, &rows, &REFUSED_OR_ENDED);
 }
 
-/// RFC 9113 §8.2.2: what is of a connection is in no request.
+/// RFC 9113 §8.2.2: a request has no connection-specific fields.
 #[test]
 fn fields_of_a_connection() {
     let bench = Bench::start();
@@ -247,7 +247,7 @@ fn fields_of_a_connection() {
     assert_eq!(served[..2], ["GET /bad HTTP/1.1", "host: a"]);
 }
 
-/// RFC 9113 §8.3: each once, known, and before all fields.
+/// RFC 9113 §8.3: each pseudo-field is known, occurs once, and is before all fields.
 #[test]
 fn pseudo_fields_out_of_place() {
     let bench = Bench::start();
@@ -306,7 +306,7 @@ fn hosts_beside_authorities() {
     expect_each(&bench, &rows, &[Told::Status(400)]);
 }
 
-/// No route names it.
+/// No route has CONNECT among its methods.
 #[test]
 fn connect_is_refused() {
     let bench = Bench::start();
@@ -315,7 +315,7 @@ fn connect_is_refused() {
     expect_each(&bench, &rows, &[Told::Status(501)]);
 }
 
-/// A server that knows no WebSockets answers with a page: as 200 that would be a tunnel (RFC 8441 §5).
+/// A server without WebSockets answers with a page: forwarded as 200 it would be a tunnel (RFC 8441 §5).
 #[test]
 fn what_is_no_upgrade_opens_no_tunnel() {
     let bench = Bench::start();
@@ -326,7 +326,7 @@ fn what_is_no_upgrade_opens_no_tunnel() {
     expect_each(&bench, &rows, &[Told::Status(501)]);
 }
 
-/// RFC 9113 §8.2.3: servers of HTTP/1.1 know one line of them.
+/// RFC 9113 §8.2.3: HTTP/1.1 has one `Cookie` line.
 #[test]
 fn crumbs_of_cookies_become_one_line() {
     let bench = Bench::start();
@@ -359,7 +359,7 @@ fn underscores_are_dropped_or_refused() {
     expect_each(&strict, &[("an underscore", fields)], &[Told::Status(400)]);
 }
 
-/// RFC 9113 §8.1.1: a length that is not that of the content.
+/// RFC 9113 §8.1.1: a `content-length` that differs from the length of the content.
 #[test]
 fn lengths_that_lie() {
     let bench = Bench::start();
@@ -379,8 +379,8 @@ fn lengths_that_lie() {
     assert!(told.is_some_and(|told| REFUSED.contains(&told)), "{told:?}");
 }
 
-/// Its head may have gone out before that shows; the server must not take what it got for a whole
-/// request, nor what follows for part of it.
+/// The head may be forwarded before the error shows; the server must neither take the bytes for a complete request, nor
+/// later ones for a part of it.
 #[test]
 fn lengths_that_turn_out_to_lie() {
     for (what, length) in [("too small", "2"), ("too large", "50")] {
@@ -401,7 +401,7 @@ fn lengths_that_turn_out_to_lie() {
             let content = text
                 .split_once("\r\n\r\n")
                 .map_or("", |(_, content)| content);
-            // One that waits for a request is among them.
+            // An idle connection of the pool is among them.
             let is_good = text.is_empty() || text.starts_with("GET /good ") && content.is_empty();
             let is_cut = text.starts_with("POST /bad ") && ["", "hello"].contains(&content);
             assert!(is_good || is_cut, "{what}: {text:?}");
@@ -409,7 +409,7 @@ fn lengths_that_turn_out_to_lie() {
     }
 }
 
-/// A request with this field in its trailers; what its client is told, and what the server got.
+/// Sends a request with this field in its trailers; returns the answer, and the bytes at the server.
 #[track_caller]
 fn trailed(bench: &Bench, name: &str, value: &str) -> (Option<Told>, String) {
     bench.origin.forget();
@@ -429,7 +429,7 @@ fn trailed(bench: &Bench, name: &str, value: &str) -> (Option<Told>, String) {
     )
 }
 
-/// RFC 9113 §8.1: trailers are no other request.
+/// RFC 9113 §8.1: trailers cannot become another request.
 #[test]
 fn trailers_that_are_none() {
     let bench = Bench::start();
@@ -448,12 +448,12 @@ fn trailers_that_are_none() {
         let (told, received) = trailed(&bench, name, value);
         let is_refused = told.is_some_and(|told| REFUSED_OR_ENDED.contains(&told));
         assert!(is_refused, "{what}: {told:?}");
-        // The server is not told that the request was whole.
+        // The server must not take the request for complete.
         assert!(!received.contains("0\r\n"), "{what}: {received}");
     }
 }
 
-/// RFC 9113 §8.3.1: a path and a query, without a fragment. RFC 3986 §3.1: a scheme has a letter at least.
+/// RFC 9113 §8.3.1: `:path` is a path and a query, without a fragment. RFC 3986 §3.1: a scheme begins with a letter.
 #[test]
 fn targets_that_are_none() {
     let bench = Bench::start();

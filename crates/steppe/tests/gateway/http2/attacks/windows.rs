@@ -1,4 +1,4 @@
-//! Peers that open no window, read nothing, or send nothing: what they hold comes back.
+//! Peers that open no window, read nothing, or send nothing: the memory for them is freed.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 
 const STREAMS: usize = 100;
 
-/// Requests at once, on a connection that begins with this window for each.
+/// Sends all requests at once, on a connection whose streams begin with this window.
 fn requests(peer: Peer, window: u32) -> H2Peer {
     let mut peer = H2Peer::begin(peer, &[(INITIAL_WINDOW_SIZE, window)]);
     let fields = FieldSection::of("GET", "/large");
@@ -22,7 +22,7 @@ fn requests(peer: Peer, window: u32) -> H2Peer {
     peer
 }
 
-/// A server of responses that are larger than all memory there is for them.
+/// A server whose responses together exceed the memory budget.
 fn large() -> RawOrigin {
     let mut response = b"HTTP/1.1 200 OK\r\ncontent-length: 4000000\r\n\r\n".to_vec();
     response.resize(response.len() + 4_000_000, b'x');
@@ -39,7 +39,7 @@ fn open_connections(node: &Steppe) -> f64 {
     node.metrics().sum("steppe_http_connections", &[])
 }
 
-/// CVE-2019-9517 and CVE-2019-9511: 1.2 GB are asked for, and no byte of it is taken.
+/// CVE-2019-9517 and CVE-2019-9511: 1.2 GB are requested, and no byte of it is read.
 #[test]
 fn windows_that_never_open() {
     const CONNECTIONS: usize = 3;
@@ -57,7 +57,8 @@ fn windows_that_never_open() {
             assert!(answer.is_over(), "{id}: {answer:?}, {:?}", peer.goaway());
             match (answer.status, answer.reset) {
                 (Some(200), Some(_)) => cut += 1,
-                // There was no memory for it, and none for a word of it in its window.
+                // There was no memory for the response, and no window for the content of an error
+                // response.
                 (_, Some(_)) | (Some(503), None) => refused += 1,
                 _ => panic!("{id}: {answer:?}"),
             }
@@ -77,7 +78,7 @@ fn windows_that_never_open() {
     memory.expect_grown_less(BUDGET);
 }
 
-/// Windows are wide open, and the socket is never read from.
+/// Windows are wide open, and the socket is never read.
 #[test]
 fn a_socket_that_is_never_read() {
     let _alone = heavy();
@@ -152,13 +153,13 @@ fn content_that_never_comes() {
     origin.wait_until("the server is let go", |origin| {
         origin.closed().iter().all(|closed| *closed)
     });
-    // Of no request it was told that it was whole.
+    // The server was told of no request that it was complete.
     assert!(!origin.received().contains("0\r\n\r\n"));
     memory.expect_grown_less(8 * MIB);
     expect_served(&node);
 }
 
-/// Content fills every window that the node gives, and its server takes none of it.
+/// Content fills every window that the node grants, and its server reads none of it.
 #[test]
 fn windows_of_the_node_that_are_filled() {
     const CONNECTIONS: usize = 300;
@@ -182,7 +183,8 @@ fn windows_of_the_node_that_are_filled() {
         for &id in &streams {
             peer.send(&[H2Frame::opening(id, &FieldSection::of("POST", "/bad"))]);
         }
-        // While there is room, the window of the connection becomes that of its streams.
+        // While there is memory, the window of the connection grows to the sum of its streams'
+        // windows.
         peer.send(&[H2Frame::new(H2Frame::PING, 0, 0, [0; 8])]);
         while peer
             .await_frame(H2Frame::PING)
@@ -208,14 +210,14 @@ fn windows_of_the_node_that_are_filled() {
     drop((peers, until_the_end));
 }
 
-/// What streams of a connection may send stays charged where its windows began, whatever settings
-/// its listener has since.
+/// The windows of a connection's streams stay charged to the account where they began, whatever
+/// configuration its listener has since.
 #[test]
 fn a_reload_between_uploads_harms_none() {
     let origin = RawOrigin::replying(|_| OK.into());
     let node = node(&origin);
     let mut peer = connect(&node);
-    // It may send a whole window, and does not end.
+    // A stream that has a whole window, and does not end.
     let endless = FieldSection::of("POST", "/endless");
     let opened = peer.stream();
     peer.send(&[
@@ -240,7 +242,8 @@ fn a_reload_between_uploads_harms_none() {
     assert!(node.said().lines().all(|line| !line.contains("panicked")));
 }
 
-/// Content above `limits.body_bytes` is refused; as much as came of it may come again on other streams.
+/// Content above `limits.body_bytes` is refused, and its bytes are given back to the window of the
+/// connection.
 #[test]
 fn content_that_is_refused_gives_the_window_of_the_connection_back() {
     let origin = RawOrigin::answering(OK);

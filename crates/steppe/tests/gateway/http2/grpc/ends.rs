@@ -1,4 +1,4 @@
-//! Calls whose server fails after its response has begun: clients are told by a status in their trailers.
+//! Calls whose server fails after its response has begun: clients get a status in the trailers.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use steppe_testkit::{
 
 use super::{node, status};
 
-/// The doing of a server after its first message.
+/// The action of a server after its first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// It closes its connection.
+    /// Closes its connection.
     Dies,
-    /// It resets the stream.
+    /// Resets the stream.
     Resets,
-    /// It sends nothing more.
+    /// Sends nothing more.
     Hangs,
 }
 
-/// A server of gRPC that sends a head and a message, of which the node has read both when it `ends` so.
+/// A server of gRPC that sends a head and a message, and after a time in which the node reads both, `end`s so.
 fn failing(end: End, media_type: &'static str) -> RawOrigin {
     RawOrigin::start(move |peer| {
         let Some(mut server) = H2Server::begin(peer, &[]) else {
@@ -32,7 +32,7 @@ fn failing(end: End, media_type: &'static str) -> RawOrigin {
                 H2Frame::opening(stream, &head),
                 H2Frame::data(stream, grpc_message(b"half")),
             ]);
-            // No frame tells that the client has the head. Where it does not, the status is in a head.
+            // No frame tells that the client has the head. If it has not, the status would be in a head.
             std::thread::sleep(Duration::from_millis(300));
             match end {
                 End::Dies => return,
@@ -114,7 +114,7 @@ fn clients_of_grpc_web_have_the_status_as_a_message() {
     }
 }
 
-/// A response that is none of gRPC, or for no client of it, is cut: its end would look whole.
+/// A response that is not of gRPC, or whose client does not speak it, is cut: a proper end would make it look complete.
 #[test]
 fn other_responses_are_cut() {
     for (media_type, args) in [

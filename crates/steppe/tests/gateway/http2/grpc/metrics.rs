@@ -1,4 +1,4 @@
-//! Calls by service, method and status, as `/metrics` has them.
+//! Calls by service, method and status in `/metrics`.
 
 use steppe_testkit::{GrpcOrigin, GrpcReply, Metrics, eventually};
 
@@ -44,7 +44,7 @@ fn calls_are_counted_by_service_method_and_status() {
     assert_eq!(of("shop.Orders", "Get", "OK"), 2.0);
     assert_eq!(of("shop.Orders", "Find", "NOT_FOUND"), 1.0);
     assert_eq!(of("shop.Orders", "Odd", "UNKNOWN"), 1.0);
-    // Nobody said that there is a method `Mute`; the last one has no route.
+    // No response proved that a method `Mute` exists; the last call has no route.
     assert_eq!(of("other", "other", "UNKNOWN"), 1.0);
     assert_eq!(of("other", "other", "UNIMPLEMENTED"), 3.0);
     assert!(!node.metrics().text().contains("Nothing"));

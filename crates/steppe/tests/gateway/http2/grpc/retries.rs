@@ -4,7 +4,7 @@ use steppe_testkit::{Curl, GrpcOrigin, GrpcReply, Section, Steppe, grpc_message}
 
 use super::{call, node, status};
 
-/// What `retry.on` calls them, and what they are.
+/// The names of statuses in `retry.on`, and their codes.
 const CODES: [(&str, u8); 5] = [
     ("cancelled", 1),
     ("deadline-exceeded", 4),
@@ -77,8 +77,8 @@ fn retries_keep_to_their_attempts() {
     }
 }
 
-/// A message that came before the status, other conditions of the policy, and requests that are no
-/// calls.
+/// Nothing is retried after a message that came before the status, or if the request is no call of
+/// gRPC.
 #[test]
 fn nothing_else_is_sent_again() {
     let late = GrpcOrigin::start(|_| GrpcReply::message(b"half", 14));
@@ -105,7 +105,7 @@ fn nothing_else_is_sent_again() {
     assert_eq!(tried(&node), 0.0);
 }
 
-/// More content than is kept.
+/// A call with more content than is kept.
 #[test]
 fn a_long_call_keeps_its_first_status() {
     let (bad, good) = (refusing(14), echoing());

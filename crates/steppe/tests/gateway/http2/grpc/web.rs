@@ -21,7 +21,7 @@ fn post(node: &Steppe, protocol: &str, media_type: &str, content: &[u8]) -> Curl
     got
 }
 
-/// Echoes the content, with fields in its trailers.
+/// A server that echoes the content, with fields in its trailers.
 fn echoing() -> GrpcOrigin {
     GrpcOrigin::start(|call| GrpcReply {
         head: vec![("x-head".to_owned(), "h".to_owned())],
@@ -88,7 +88,7 @@ fn calls_in_binary_have_their_trailers_as_a_message() {
 fn calls_in_text_are_base64_both_ways() {
     let origin = echoing();
     let node = in_front_of(&origin);
-    // Larger than what is read and translated at once, and in parts that are padded.
+    // Larger than the pieces that are read and translated at once, and in parts that are padded.
     let large = grpc_message(&vec![b'x'; 200_000]);
     let ask = [&grpc_message(b"a")[..], &large].concat();
     let text = [base64(&grpc_message(b"a")), base64(&large)].concat();
@@ -152,7 +152,7 @@ fn errors_of_the_gateway_are_in_the_head() {
     }
 }
 
-/// Its content is kept as the server gets it.
+/// The content is kept in the encoding that the server gets.
 #[test]
 fn a_call_is_sent_again_as_one_of_grpc() {
     let (bad, good) = (

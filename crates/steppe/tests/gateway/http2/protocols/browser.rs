@@ -42,7 +42,7 @@ socket.onmessage = (message) => { document.title = message.data };
 </script>
 "#;
 
-/// The page, and a square of a color of its own for each picture.
+/// Writes the page, and for each picture a square of its own color.
 fn write_page() -> Scratch {
     let folder = Scratch::new("page");
     let mut page = PAGE.to_owned();

@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// What it wrote, and its content.
+/// The output of nghttp: its log of frames, and the content.
 fn nghttp(site: &Site, down: Downstream, further: &[&str]) -> String {
     let address = site.address(down);
     let mut command = Command::new("nghttp");
-    // The name stands in the request alone.
+    // The name is only in the request; nghttp connects to an address.
     let authority = format!(":authority: h1.example:{}", address.port());
     command
         .args(["-v", "--no-dep", "-H", &authority])
@@ -19,12 +19,12 @@ fn nghttp(site: &Site, down: Downstream, further: &[&str]) -> String {
     text
 }
 
-/// The JSON that came.
+/// The JSON of the response's content in the output.
 #[track_caller]
 fn seen(text: &str) -> Seen {
     let start = text.find("{\"version\"").expect("content came");
     let line = text[start..].lines().next().unwrap_or_default();
-    // A line of its own may follow it without a line end.
+    // A line of nghttp's log may follow it without a line end.
     let end = line.rfind("}}").expect("it is whole") + 2;
     Seen::parse(&line.as_bytes()[..end])
 }
@@ -46,7 +46,7 @@ fn nghttp_is_served() {
         let text = nghttp(&site, down, &[]);
         assert!(text.contains(":status: 200"), "{text}");
         assert_eq!(seen(&text).text("path"), "/nghttp");
-        // Without a length, since a server of HTTP/1 gets trailers with chunks alone.
+        // Without a length, since a server of HTTP/1.1 gets trailers only with chunks.
         let further = [
             "-d",
             file,

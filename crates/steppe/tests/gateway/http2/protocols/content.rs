@@ -33,7 +33,7 @@ fn content_of_a_known_length_arrives() {
     });
 }
 
-/// Whose end only the last chunk or the last frame tells.
+/// Content that is ended by the last chunk or the last frame alone.
 #[test]
 fn content_of_unknown_length_arrives() {
     let sent = content(MEGABYTE);
@@ -54,7 +54,7 @@ fn content_of_unknown_length_arrives() {
     });
 }
 
-/// curl sends nothing of it before the word: without one it would wait longer than it may take.
+/// curl sends no content before 100 (Continue): without that it would wait longer than the test may take.
 #[test]
 fn content_waits_for_the_word_to_continue() {
     let sent = content(MEGABYTE);
@@ -73,14 +73,14 @@ fn content_waits_for_the_word_to_continue() {
     });
 }
 
-/// A response to HEAD says how long that to GET is.
+/// A response to HEAD has the length of that to GET.
 #[test]
 fn heads_have_no_content() {
     with_pairs("heads_have_no_content", |pair| {
         let urls = if pair.down == Downstream::H2c { 1 } else { 2 };
         let mut curl = pair.curl("/big").args(["--head", "-v"]);
-        // The connection is good for another: no byte of content lies in it. But curl of Debian 12 can't
-        // do that with any server of h2c (curl's issue 10634).
+        // The connection can be reused: it carries no byte of content. But curl of Debian 12 cannot do that with any
+        // server of h2c (curl's issue 10634).
         if urls == 2 {
             curl = curl.args(["-o", "/dev/null", &pair.url("/big")]);
         }
@@ -145,7 +145,7 @@ fn trailers_of_a_request_arrive() {
         seen.expect_content(b"content");
         assert_eq!(seen.0["trailers"]["x-digest"], "abc", "{}", seen.0);
         assert_eq!(seen.0["trailers"]["x-count"], "2", "{}", seen.0);
-        // RFC 9110 §6.5.1: who sent it is said in a head.
+        // RFC 9110 §6.5.1: credentials are in the head alone.
         assert!(seen.0["trailers"]["authorization"].is_null(), "{}", seen.0);
     });
 }

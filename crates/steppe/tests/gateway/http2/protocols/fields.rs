@@ -1,4 +1,4 @@
-//! What each side is told of the other: targets, hosts, fields, and answers of the node's own.
+//! Requests and responses as the other side receives them: targets, hosts, fields, and the node's own answers.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn requests_arrive_as_they_were_sent() {
         let proto = format!("proto={}", pair.down.scheme());
         assert!(forwarded.contains(&proto), "{forwarded}");
         seen.expect_content(b"");
-        // Neither a length nor a coding says that there is content.
+        // Neither `content-length` nor `transfer-encoding` announces content.
         assert!(seen.all("transfer-encoding").is_empty());
         let lengths = seen.all("content-length");
         assert!(lengths.is_empty(), "{lengths:?}");
@@ -34,7 +34,7 @@ fn responses_say_how_they_came() {
         assert_eq!(got.head.field("content-type"), Some("application/json"));
         let length = got.body.len().to_string();
         assert_eq!(got.head.field("content-length"), Some(&*length));
-        // RFC 9113 §8.2.2: what belongs to a connection of HTTP/1 does not pass.
+        // RFC 9113 §8.2.2: connection-specific fields of HTTP/1.1 are not forwarded.
         if pair.down.is_http2() {
             let names = ["connection", "keep-alive", "transfer-encoding"];
             assert!(names.iter().all(|name| got.head.all(name).is_empty()));
@@ -42,7 +42,7 @@ fn responses_say_how_they_came() {
     });
 }
 
-/// HTTP/2 has a line for each cookie, if it likes; HTTP/1 has one for all (RFC 9113 §8.2.3).
+/// HTTP/2 may have a field line for each cookie; HTTP/1.1 has one for all (RFC 9113 §8.2.3).
 #[test]
 fn cookies_of_a_request_are_one_line() {
     with_pairs("cookies_of_a_request_are_one_line", |pair| {
@@ -65,7 +65,7 @@ fn cookies_of_a_request_are_one_line() {
     });
 }
 
-/// Their values may have commas: they can't be joined (RFC 9110 §5.3).
+/// The values of `Set-Cookie` may have commas: the lines cannot be joined (RFC 9110 §5.3).
 #[test]
 fn each_set_cookie_keeps_its_line() {
     with_pairs("each_set_cookie_keeps_its_line", |pair| {
@@ -75,7 +75,7 @@ fn each_set_cookie_keeps_its_line() {
     });
 }
 
-/// Answers of the node's own, which no server's protocol is part of.
+/// The node's own answers, which do not depend on a server's protocol.
 #[test]
 fn refusals_are_told_in_each_protocol() {
     let Some(site) = Site::start("refusals_are_told_in_each_protocol") else {
@@ -96,7 +96,7 @@ fn refusals_are_told_in_each_protocol() {
         let (head, text) = ask("get.example", "/", ["-X", "PUT"]);
         assert_eq!((head.status(), &*text), (405, "405 Method Not Allowed\n"));
         assert_eq!(head.field("allow"), Some("GET, HEAD"));
-        // Which segments a path has would be a matter of opinion.
+        // An escaped slash is ambiguous: parsers disagree about the segments of such a path.
         let (head, text) = ask("h1.example", "/a%2Fb", ["-X", "GET"]);
         assert_eq!((head.status(), &*text), (400, "400 Bad Request\n"));
         let (head, text) = ask("h1.example", "/", ["-H", &field]);
@@ -105,14 +105,15 @@ fn refusals_are_told_in_each_protocol() {
     }
 }
 
-/// They come before all of the request's content has, and are not lost for that. Clients may take it for an
-/// error that a stream is reset after its response (RFC 9113 §8.1): curl of Debian 12 does.
+/// The node refuses such requests before all of their content has arrived, and its answer must not be lost. Clients may
+/// take the reset of a stream after its response for an error (RFC 9113 §8.1): curl of Debian 12 does.
 #[test]
 fn refusals_of_content_are_told_in_each_protocol() {
     let Some(site) = Site::start("refusals_of_content_are_told_in_each_protocol") else {
         return;
     };
-    // No more than what a connection that ends is read on for: beyond that, clients may lose the response.
+    // No more content than the node still reads on a connection that it closes: beyond that, a reset may overtake the
+    // response.
     let large = (MEGABYTE + 20_000).to_string();
     let length = format!(r#"{{"content-length": {large}}}"#);
     for down in Downstream::ALL {
@@ -127,7 +128,7 @@ fn refusals_of_content_are_told_in_each_protocol() {
             (status, text),
             (405.into(), "405 Method Not Allowed\n".into())
         );
-        // More than one, since what comes first, the content or the response, is chance.
+        // Several requests, since the content and the response may arrive in either order.
         for _ in 0..10 {
             let curl = site.curl(down, "get.example", "/");
             let got = curl.args(["-X", "PUT", "-d", "content"]).run();

@@ -1,11 +1,10 @@
-//! h2load: many streams at once, and a node that reloads or leaves meanwhile.
+//! h2load: many streams at once, and a node that reloads or drains meanwhile.
 
 use steppe_testkit::{H2load, eventually, heavy};
 
 use super::*;
 
-/// Both protocols whose clients have streams, to servers that have them and servers that don't; all four
-/// pairs in the long tier.
+/// Both protocols whose clients have streams, to servers with and without streams; all four pairs in the long tier.
 fn pairs() -> Vec<(Downstream, Upstream)> {
     let mut pairs = vec![
         (Downstream::H2c, Upstream::H2c),
@@ -62,7 +61,7 @@ fn reloads_fail_no_stream() {
             let answer = site.node.admin_post("/reload");
             assert_eq!(answer.status(), 200, "{}", answer.text());
             reloads += 1;
-            // Not so often that there is little else.
+            // Not so often that the node does little else.
             let next = site.echoed() + 100;
             eventually("requests go on", || {
                 site.echoed() >= next || !load.is_running()
@@ -76,7 +75,7 @@ fn reloads_fail_no_stream() {
     }
 }
 
-/// Whatever reached a server is answered; streams that come too late are not begun.
+/// Each request that reached a server is answered; streams that are opened too late are not processed.
 #[test]
 fn a_node_that_leaves_ends_what_it_began() {
     const TEST: &str = "a_node_that_leaves_ends_what_it_began";
@@ -85,7 +84,7 @@ fn a_node_that_leaves_ends_what_it_began() {
         let Some(mut site) = site(TEST) else {
             return;
         };
-        // It never gets so far.
+        // More requests than are sent before the node stops.
         let load = load(&site, pair, 1_000_000);
         eventually("it is under way", || site.echoed() > 500);
         site.node.terminate();

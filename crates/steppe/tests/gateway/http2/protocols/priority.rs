@@ -1,4 +1,4 @@
-//! The order of responses where the connection takes less than there is (RFC 9218).
+//! The order of responses on a connection that is slower than their content (RFC 9218).
 
 use steppe_testkit::{FieldSection, H2Frame, H2Peer, NodeConfig, Peer, RawOrigin, Steppe};
 
@@ -7,7 +7,7 @@ const CONTENT_BYTES: usize = 3_000_000;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const WIDE: u32 = 0x7fff_0000;
 
-/// A response for each path: that of `/u=0` has this priority of its server, that of `/` has none.
+/// A response for each path: that of `/u=0` has this priority from its server, that of `/` has none.
 fn origin() -> RawOrigin {
     let content = vec![b'x'; CONTENT_BYTES];
     RawOrigin::replying(move |request| {
@@ -26,7 +26,7 @@ fn origin() -> RawOrigin {
 
 /// A node that has a response for each of `paths` in its cache.
 ///
-/// The content that a server sends late lets other streams go first, so a busy machine would change their order.
+/// Content that arrives late from a server lets other streams go first, so a busy machine would change their order.
 fn node_with_cached(origin: &RawOrigin, paths: &[&str]) -> Steppe {
     let node = Steppe::builder().with("origin", origin.address()).start(
         NodeConfig::plain()
@@ -51,7 +51,7 @@ fn ask(peer: &mut H2Peer, path: &str, priority: Option<&str>) -> u32 {
     peer.request(&fields)
 }
 
-/// Mean octets of a response of `others` that have come when that of `stream` is whole.
+/// The mean content, in bytes, of the responses of `others` that has arrived when that of `stream` is complete.
 fn rest_when_whole(peer: &mut H2Peer, stream: u32, others: &[u32]) -> usize {
     let answer = peer.answer(stream);
     assert_eq!(
@@ -63,7 +63,7 @@ fn rest_when_whole(peer: &mut H2Peer, stream: u32, others: &[u32]) -> usize {
 }
 
 fn client(node: &Steppe) -> H2Peer {
-    // What the kernel has taken is in no order of ours: it is little here.
+    // The kernel sends its buffer in the order of writes: a small one hides little of the order of priorities.
     let peer = Peer::connect_narrow(node.gateway(), 4096);
     let mut peer = H2Peer::begin(peer, &[(INITIAL_WINDOW_SIZE, WIDE)]);
     peer.send(&[H2Frame::window(0, WIDE)]);
@@ -83,9 +83,9 @@ fn the_most_urgent_goes_first_and_equals_share() {
         }
         let urgent = ask(&mut peer, path, priority);
         let rest = rest_when_whole(&mut peer, urgent, &equals);
-        // Sharing alike with it, they would have all of theirs.
+        // In a fair share, the others would be complete too.
         assert!(rest < CONTENT_BYTES / 2, "{path} {priority:?}: {rest}");
-        // One that is not urgent waits for the others, which share.
+        // A less urgent response waits for the others, which share.
         let last = ask(&mut peer, "/", Some("u=6"));
         let rest = rest_when_whole(&mut peer, equals[0], &equals[1..]);
         assert!(rest > CONTENT_BYTES / 2, "{rest}");

@@ -1,4 +1,4 @@
-//! A node with listeners and upstreams of every kind, and its servers.
+//! A node with listeners and upstreams of every protocol, and its servers.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use steppe_testkit::{
 
 use super::*;
 
-/// One program of Node.js that serves everything.
+/// One program of Node.js with servers of all protocols.
 struct Origin {
     process: Process,
     /// In the order of `Upstream::ALL`.
@@ -45,7 +45,8 @@ fn config() -> NodeConfig {
         .add_route("by-address", |r| r.set("host", "127.0.0.1").upstream("h1"))
 }
 
-/// Adds an upstream and its routes. Handshakes may take their time: machines of tests stall.
+/// Adds an upstream and its routes. Deadlines of handshakes are generous, since machines of tests
+/// stall.
 fn add_upstream(config: NodeConfig, (&up, port): (&Upstream, &Port)) -> NodeConfig {
     let (name, host) = (up.protocol(), up.host());
     config
@@ -93,7 +94,7 @@ impl Origin {
 }
 
 impl Site {
-    /// `None`, and it is said, where Node.js is not installed.
+    /// Starts the site; `None`, and a skipped `test`, if Node.js is not installed.
     pub fn start(test: &str) -> Option<Self> {
         is_there(test, "node").then(Self::new)
     }
@@ -132,7 +133,7 @@ impl Site {
         self.address(down).port()
     }
 
-    /// The file with the authority's certificate.
+    /// The path of the authority's certificate.
     pub fn ca(&self) -> PathBuf {
         self.origin.files.join("ca.pem")
     }
@@ -150,7 +151,8 @@ impl Site {
             .args(["--path-as-is"])
     }
 
-    /// Runs the client of Node.js, with fields, trailers and content in JSON; the JSON of what it got.
+    /// Runs the client of Node.js, with fields, trailers and content in JSON; returns the response
+    /// as JSON.
     #[track_caller]
     pub fn node_js(&self, down: Downstream, request: [&str; 2], further: [&str; 3]) -> Value {
         let [method, url] = request;
@@ -167,19 +169,19 @@ impl Site {
         serde_json::from_slice(&output.stdout).expect("it writes JSON")
     }
 
-    /// A file for a client.
+    /// Writes a file that clients send.
     pub fn file(&self, name: &str, content: &[u8]) -> PathBuf {
         self.origin.files.write(name, content)
     }
 
-    /// Lets what waits for this word go on.
+    /// Ends the wait of the exchange with this word.
     #[track_caller]
     pub fn go(&self, word: &str) {
         let answer = self.ask_origin(&format!("/go?{word}"));
         assert_eq!(answer.status(), 200, "{}", self.origin.process.said());
     }
 
-    /// How many requests the servers said back what they saw.
+    /// The number of requests that the servers have answered with a description of the request.
     #[track_caller]
     pub fn echoed(&self) -> u64 {
         let answer = self.ask_origin("/echoed");
@@ -187,7 +189,7 @@ impl Site {
         seen["echoed"].as_u64().expect("a number")
     }
 
-    /// Not by the node.
+    /// Sends a request to the servers directly, past the node.
     fn ask_origin(&self, target: &str) -> Message {
         let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         let mut peer = Peer::connect(self.origin.ports[0].address());

@@ -1,4 +1,4 @@
-//! h2spec: what a server of HTTP/2 does with every frame, right ones and wrong ones. Long tier only.
+//! h2spec: the behavior of a server of HTTP/2 for valid and invalid frames. Long tier only.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use steppe_testkit::{is_left_to_long_tier, skip};
 
 use super::*;
 
-/// No package has it: `go install` builds it. With a network it comes from Go's proxy, which vouches
-/// for its content.
+/// No package of the system has it: `go install` builds it. The module comes from Go's proxy, which verifies its
+/// content.
 const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
 
-/// Below the build's folder, where the first run puts it. Why it can't be had, where it can't.
+/// The path of h2spec below the build's folder, where the first run installs it. An error says why that failed.
 fn h2spec() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
     let folder = target.expect("it lies in one").join("tools");
@@ -33,18 +33,18 @@ fn h2spec() -> Result<PathBuf, String> {
     }
 }
 
-/// Where a listener speaks HTTP/1.1 too, what is no preface of HTTP/2 is a request of it, and answered with a
-/// 400 before the connection ends. h2spec wants it to end without a word.
+/// A listener that also speaks HTTP/1.1 parses an invalid preface of HTTP/2 as a request, and answers 400 before it
+/// closes the connection. h2spec expects a close without an answer.
 const IS_HTTP1: &str = "× 2: Sends invalid connection preface";
 
-/// Its report, without colors.
+/// Runs h2spec; returns its report, without colors.
 fn run(program: &Path, site: &Site, down: Downstream) -> String {
     let address = site.address(down);
     let mut command = Command::new(program);
     command
         .args(["-h", &address.ip().to_string()])
         .args(["-p", &address.port().to_string()])
-        // What it asks for has content.
+        // The response has content.
         .args(["-P", "/big", "--timeout", "10"])
         .env("NO_COLOR", "1")
         .env("TERM", "dumb");

@@ -1,4 +1,5 @@
-//! Responses that come in parts, or never whole: each part waits for a word of the test's.
+//! Responses that arrive in parts, or are never complete: the server sends each part when the test
+//! allows it.
 
 use steppe_testkit::eventually;
 
@@ -12,7 +13,7 @@ fn events_come_one_by_one() {
         let mut expected = String::new();
         for number in 1..=3 {
             expected += &format!("data: {number}\n\n");
-            // The next one is not even made.
+            // The server has not even made the next one.
             eventually("an event comes", || {
                 run.so_far().body == expected.as_bytes()
             });
@@ -42,7 +43,7 @@ fn early_hints_come_early() {
     });
 }
 
-/// What came of it is no whole response, whether its length was told or not.
+/// A cut response is not complete for the client, with or without a length.
 #[test]
 fn a_response_that_is_cut_is_an_error() {
     with_pairs("a_response_that_is_cut_is_an_error", |pair| {
@@ -53,10 +54,10 @@ fn a_response_that_is_cut_is_an_error() {
             pair.site.go(&word);
             let got = run.finish();
             assert_eq!(got.head.status(), 200, "{path}");
-            // Of a connection that ends too soon (18, 56), or of a stream (92).
+            // curl's exit codes for the early end of a connection (18, 56), and of a stream (92).
             assert!([18, 56, 92].contains(&got.exit), "{path}: {got:?}");
         }
-        // It harms nothing else.
+        // Other exchanges are served.
         assert_eq!(pair.get("/").head.status(), 200);
     });
 }

@@ -1,8 +1,8 @@
-//! CONNECT, for routes that name it: to proxies of Node.js, which make the tunnel.
+//! CONNECT, for routes that allow it: to proxies of Node.js, which make the tunnel.
 
 use super::*;
 
-/// More than any buffer on the way, and not a whole number of them.
+/// More bytes than any buffer on the way has, and no multiple of a buffer's size.
 const CONTENT: &str = "1000003";
 
 #[test]
@@ -19,14 +19,14 @@ fn a_tunnel_carries_bytes_both_ways() {
             "{} bytes",
             text.len()
         );
-        // What the proxy refuses is a response like others.
+        // A proxy's refusal is a response like others.
         let got = pair.node_js("CONNECT", "/", [r#"{"port":"9"}"#, "{}", "1"]);
         assert_eq!((&got["status"], &got["text"]), (&403.into(), &"".into()));
         assert_eq!(pair.get("/").head.status(), 200);
     });
 }
 
-/// curl speaks HTTP through it.
+/// curl speaks HTTP through the tunnel.
 #[test]
 fn curl_goes_through_a_tunnel() {
     let Some(site) = Site::start("curl_goes_through_a_tunnel") else {

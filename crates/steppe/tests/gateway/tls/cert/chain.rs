@@ -112,7 +112,7 @@ impl Chain {
         self.root.der().to_vec()
     }
 
-    /// What is said about a file of these certificates, with the root given.
+    /// Asserts the findings about a file of these certificates, with the root given.
     #[track_caller]
     pub fn check(&self, chain: &[&Der], mistakes: &[&str], notes: &[&str]) {
         let file = self.write("checked.pem", certificates(chain));

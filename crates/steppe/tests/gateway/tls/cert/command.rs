@@ -1,4 +1,4 @@
-//! The command, and what it says.
+//! Runs of the command, and its output.
 
 use std::process::Output;
 
@@ -19,7 +19,7 @@ pub fn steppe_with_roots(system: &str, args: &[&str]) -> Output {
         .expect("the binary starts")
 }
 
-/// What `--json` says, and the exit code.
+/// The report of `--json`, and the exit code.
 pub fn json(args: &[&str]) -> (Value, i32) {
     let output = steppe(&[args, &["--json"]].concat());
     let report = serde_json::from_slice(&output.stdout)
@@ -27,7 +27,7 @@ pub fn json(args: &[&str]) -> (Value, i32) {
     (report, output.status.code().expect("an exit code"))
 }
 
-/// `2:expired` for each finding about certificate 2.
+/// The codes of a list of findings, such as `2:expired` for one about certificate 2.
 pub fn codes(report: &Value, list: &str) -> Vec<String> {
     let listed = report[list].as_array().expect("a list").iter();
     let codes = listed.map(|each| {
@@ -40,7 +40,7 @@ pub fn codes(report: &Value, list: &str) -> Vec<String> {
     codes.collect()
 }
 
-/// Exit code 2, nothing on standard output, and this on standard error.
+/// Asserts exit code 2, no standard output, and this text on standard error.
 #[track_caller]
 pub fn assert_unreadable(args: &[&str], expected: &str) {
     let output = steppe(args);

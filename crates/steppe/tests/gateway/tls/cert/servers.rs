@@ -1,4 +1,4 @@
-//! Servers, and what only looks like one.
+//! Servers, and peers that are not servers of TLS.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -35,7 +35,7 @@ fn a_server_shows_its_handshake_and_its_chain() {
     let text = String::from_utf8_lossy(&text.stdout);
     assert!(text.contains("\n  version       TLS 1.3\n"), "{text}");
 
-    // The address that was asked for is no name of the certificate's.
+    // The address is not among the certificate's names.
     let (report, code) = json(&[&server.address, "--ca", &root]);
     assert_eq!(
         (codes(&report, "mistakes"), code),
@@ -157,20 +157,20 @@ fn a_server_without_a_handshake_is_code_2() {
     let closing = peer(drop);
     let output = steppe(&[&closing.to_string()]);
     assert_eq!(output.status.code(), Some(2));
-    // Held, and nobody listens.
+    // The port is reserved, but without a listener.
     let port = Port::free();
     assert_unreadable(&[&port.address().to_string()], "refused");
     assert_unreadable(&["nowhere.invalid", "--timeout", "5s"], "nowhere.invalid: ");
 }
 
-/// Each byte comes in time for a read; the handshake as a whole doesn't.
+/// Each byte arrives within the deadline of a read, but the handshake exceeds its own.
 #[test]
 fn a_handshake_that_drips_ends_at_the_timeout() {
     let slow = peer(|mut stream| {
         let record = [&[22, 3, 3, 0x40, 0][..], &[0; 100]].concat();
         for byte in record {
             _ = stream.write_all(&[byte]);
-            // It is this pace that is tested.
+            // The pace that the test is about.
             std::thread::sleep(Duration::from_millis(50));
         }
     });

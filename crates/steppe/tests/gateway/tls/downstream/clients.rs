@@ -1,4 +1,4 @@
-//! Clients that others wrote, which verify the node's certificate: curl, OpenSSL, Python, Node.js,
+//! Clients of other authors, which verify the node's certificate: curl, OpenSSL, Python, Node.js,
 //! Go, wrk.
 
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use steppe_testkit::{
 
 use super::{GET_AND_CLOSE, NAME, OK, Site, eventually, expect_count, handshakes};
 
-/// What clients send and get at a time.
+/// The content of a request and of its response, in bytes.
 const MEGABYTE: usize = 1_000_000;
 
-/// A node in front of a server that sends back what it gets, and the authority's file.
+/// A node in front of a server that echoes content, and the file of the authority.
 struct Echo {
     node: Steppe,
     _origin: RawOrigin,
@@ -55,7 +55,7 @@ impl Echo {
         })
     }
 
-    /// Runs a program that is told the port and the authority's file.
+    /// Runs a program with the port and the authority's file as its arguments.
     #[track_caller]
     fn run(&self, command: &mut Command) {
         let command = command.arg(self.port().to_string()).arg(&self.ca);
@@ -67,7 +67,7 @@ impl Echo {
     }
 }
 
-/// What came, in chunks where the path asks for it.
+/// A response with the content of the request, in chunks if the path begins with `/chunked`.
 fn echo(request: &Message) -> Vec<u8> {
     let body = &request.body;
     let mut answer = b"HTTP/1.1 200 OK\r\n".to_vec();
@@ -129,7 +129,7 @@ fn curl_moves_content_both_ways_over_both_versions() {
         }
     }
     expect_count(&echo.node, "full", 4.0);
-    // It verifies: another authority is none.
+    // curl does verify: without the authority's file it fails.
     let resolve = format!("{NAME}:{}:127.0.0.1", echo.port());
     let got = Curl::new(&echo.url("/"))
         .args(["--resolve", &resolve])
@@ -177,7 +177,7 @@ fn node_js_is_served() {
     }
 }
 
-/// Its first run compiles Go's library.
+/// The first run compiles Go's library.
 #[test]
 fn go_is_served() {
     const TEST: &str = "go_is_served";

@@ -1,6 +1,6 @@
-//! Crowds that begin handshakes and don't end them, and what others notice of it.
+//! Many clients that begin handshakes and do not finish them, and their effect on others.
 //!
-//! `STEPPE_LONG=1` runs the sizes that are promised.
+//! `STEPPE_LONG=1` runs the sizes that the documentation promises.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Barrier;
@@ -22,10 +22,10 @@ const MIB: u64 = 1 << 20;
 const BUDGET: u64 = 64 * MIB;
 /// Good clients at a time: few beside those of the crowd.
 const AT_A_TIME: usize = 10;
-/// What a node may hold beyond its budget.
+/// The memory of a node beyond its budget, at most.
 const OVERHEAD: u64 = 24 * MIB;
 
-/// How many there are of each.
+/// The numbers of clients of each kind.
 struct Sizes {
     half_open: usize,
     slow: usize,
@@ -48,7 +48,7 @@ impl Sizes {
         }
     }
 
-    /// As many as there are files for, on both ends.
+    /// Returns the sizes if this process may open enough files.
     fn fit(self) -> Option<Self> {
         let files = usize::try_from(raise_file_limit()).unwrap_or(usize::MAX);
         let needed = self.half_open + self.slow + 200;
@@ -61,7 +61,7 @@ fn node(origin: &RawOrigin) -> Steppe {
     Site::serving(&certificate).start(origin.address())
 }
 
-/// A client that makes a handshake of its own; says why it is not served.
+/// Makes a full handshake and a request; an error says why it was not served.
 fn visit(node: &Steppe) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     let client = TlsClient::new();
@@ -74,7 +74,7 @@ fn visit(node: &Steppe) -> Result<(), String> {
     }
 }
 
-/// How many of so many clients are served, a few at a time.
+/// The number of clients that are served, of `count`, a few at a time.
 fn served(node: &Steppe, count: usize) -> usize {
     let visits = || {
         let visits = (0..count / AT_A_TIME).map(|_| visit(node));
@@ -93,7 +93,7 @@ fn served(node: &Steppe, count: usize) -> usize {
     })
 }
 
-/// Stops the crowd, also when the test fails: the scope would wait for it without end.
+/// Stops the other clients, also if the test fails: the scope would wait for them without end.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -102,7 +102,7 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// Begins handshakes and falls silent; goes on until it is told to stop, since a node ends them.
+/// Begins handshakes and sends no more; goes on until `stop` is set, since the node closes the connections.
 fn half_open(node: &Steppe, count: usize, stop: &AtomicBool, begun: &AtomicUsize) {
     let hello = TlsClient::new().hello(NAME);
     let mut open = std::collections::VecDeque::new();
@@ -112,13 +112,13 @@ fn half_open(node: &Steppe, count: usize, stop: &AtomicBool, begun: &AtomicUsize
         open.push_back(peer);
         if begun.fetch_add(1, Ordering::AcqRel) >= count {
             open.pop_front();
-            // The pace of a patient attacker: a new one for each that it lost.
+            // The pace of a patient attacker: a new connection for each that was closed.
             thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-/// Sends a ClientHello byte by byte, over as many connections.
+/// Sends a ClientHello byte by byte, over `count` connections.
 fn slow(node: &Steppe, count: usize, stop: &AtomicBool) {
     let hello = TlsClient::new().hello(NAME);
     let connect = |_| Peer::connect_from(HOSTILE, node.gateway());
@@ -132,7 +132,7 @@ fn slow(node: &Steppe, count: usize, stop: &AtomicBool) {
             }
         }
         at += 1;
-        // The pace of a slow client, a byte in 900 ms: fast ones would be another test.
+        // The pace of a slow client, a byte in 900 ms: faster ones would be another test.
         let pause = (0..18).take_while(|_| !stop.load(Ordering::Acquire));
         pause.for_each(|_| thread::sleep(Duration::from_millis(50)));
     }
@@ -157,7 +157,7 @@ fn measured_handshakes_that_never_end_keep_nobody_out() {
             begun.load(Ordering::Acquire) >= sizes.half_open
         });
         let good = served(&node, sizes.good);
-        // They are more than may be at once, and stall.
+        // More handshakes than may be in progress at once, and they stall.
         eventually("some give way", || handshakes(&node, "evicted") > 0.0);
         good
     });
@@ -177,7 +177,7 @@ fn measured_handshakes_that_never_end_keep_nobody_out() {
 /// The times of visits, one after the other, the shortest first.
 fn times(node: &Steppe, count: usize) -> Vec<Duration> {
     let time = |_| {
-        // All of them together last for several bytes of a slow client.
+        // The pauses make all visits together last for several bytes of a slow client.
         thread::sleep(Duration::from_millis(10));
         let began_at = Instant::now();
         visit(node).expect("it is served");
@@ -199,15 +199,15 @@ fn percentile(times: &[Duration], percent: usize) -> Duration {
     times[times.len() * percent / 100]
 }
 
-/// Clients of one address never end their handshakes, more than there are places for. One of another address does
-/// not wait for them: it has a place of its own at once.
+/// Clients of one address never finish their handshakes, and there are more of them than slots. A client of another
+/// address does not wait for them: it has a slot of its own at once.
 #[test]
 fn measured_another_address_does_not_wait_for_slow_clients() {
     const TEST: &str = "measured_another_address_does_not_wait_for_slow_clients";
     const SLOW: usize = 1_000;
     const VISITS: usize = 500;
-    // A visit that waited for a place would take as long as a handshake that stalls: a second, which is some hundred
-    // times as long as on a quiet machine.
+    // A visit that waited for a slot would take as long as a handshake that stalls: a second, about a hundred times as
+    // long as on a quiet machine.
     const SLOWER: u32 = 20;
     if is_left_to_long_tier(TEST) {
         return;
@@ -239,7 +239,7 @@ fn measured_another_address_does_not_wait_for_slow_clients() {
 fn a_storm_of_clients_is_served_whole() {
     const TEST: &str = "a_storm_of_clients_is_served_whole";
     let _alone = heavy();
-    // Of one address half of the limit is in progress, and the others wait.
+    // Half of the limit is in progress for one address, and the others wait.
     let (limit, counts) = match is_long() {
         true => (1_000, &[1_500, 10_000][..]),
         false => (20, &[100][..]),
@@ -268,7 +268,7 @@ fn a_storm_of_clients_is_served_whole() {
             });
             let clients: Vec<_> = clients.collect();
             let visits = clients.into_iter().map(|client| client.join());
-            // A client that can't connect panics.
+            // A client that cannot connect panics.
             visits
                 .map(|visit| visit.unwrap_or_else(|_| Err("no connection".to_owned())))
                 .collect()
@@ -304,7 +304,7 @@ fn tickets_of_nobody_cost_what_any_handshake_costs() {
     assert!(visit());
     let count = if is_long() { 10_000 } else { 500 };
     let [before, _] = resident_bytes(node.id());
-    // Each brings four tickets of the node, and none opens.
+    // Each ClientHello has four tickets in the node's format, none of which can be decrypted.
     let mut hello = Hello::of(&client);
     for number in 0..count {
         hello.forge_ticket(number);
@@ -318,7 +318,7 @@ fn tickets_of_nobody_cost_what_any_handshake_costs() {
         handshakes(&node, "closed") == count as f64
     });
     let [after, _] = resident_bytes(node.id());
-    // A byte a ticket would be enough to see one that is kept.
+    // The bound would show a single byte that is kept for each ticket.
     let grown = after.saturating_sub(before);
     println!("{count} tickets: {grown} bytes");
     assert!(

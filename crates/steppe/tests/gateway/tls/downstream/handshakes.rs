@@ -1,4 +1,4 @@
-//! Odd handshakes: old versions, messages cut in any way, and what is no handshake at all.
+//! Unusual handshakes: old versions, messages cut in any way, and bytes that are not TLS.
 
 use steppe_testkit::{
     Authority, Issued, Leaf, Peer, RawOrigin, SClient, Steppe, TlsClient, eventually,
@@ -11,7 +11,7 @@ use super::{GET, NAME, OK, Site, expect_count, expect_outcome};
 const UNEXPECTED_MESSAGE: u8 = 10;
 const DECODE_ERROR: u8 = 50;
 const PROTOCOL_VERSION: u8 = 70;
-/// A ClientHello at most, with its header (`CLIENT_HELLO_BYTES_MAX` of `steppe-net`).
+/// The size of a ClientHello at most, with its header (`CLIENT_HELLO_BYTES_MAX` of `steppe-net`).
 const HELLO_BYTES_MAX: usize = 16 << 10;
 
 fn node(origin: &RawOrigin) -> Steppe {
@@ -19,7 +19,7 @@ fn node(origin: &RawOrigin) -> Steppe {
     Site::serving(&certificate).start(origin.address())
 }
 
-/// Sends bytes, and ends this side: what comes back until the node closes.
+/// Sends bytes, and returns the answer up to the node's close.
 fn answer(node: &Steppe, bytes: &[u8]) -> Vec<u8> {
     let mut peer = node.connect();
     peer.send(bytes);
@@ -32,7 +32,7 @@ fn expect_alert(answer: &[u8], description: u8) {
     assert_eq!(answer, alert, "as an alert");
 }
 
-/// The node goes on with the handshake: its first record has a ServerHello.
+/// Asserts that the node goes on with the handshake: its first record has a ServerHello.
 #[track_caller]
 fn expect_server_hello(peer: &mut Peer) {
     let begin = peer.bytes(6);
@@ -51,7 +51,7 @@ fn versions_before_1_2_are_told_so() {
         let count = number as f64 + 1.0;
         expect_count(&node, "incompatible", count);
     }
-    // Without an extension that only TLS 1.2 has, rustls says no more than that it fails.
+    // Without an extension of TLS 1.2, rustls sends the general alert `handshake_failure`.
     for version in ["-tls1", "-tls1_1"] {
         let client = SClient::new(node.gateway());
         let said = client.args([version, "-cipher", "ALL@SECLEVEL=0"]).run();
@@ -80,7 +80,7 @@ fn a_client_hello_may_be_cut_in_any_way() {
     let records = |bytes: usize| {
         move |hello: Vec<u8>| hello[5..].chunks(bytes).map(record).collect::<Vec<_>>()
     };
-    // Records of one byte take six each: as much as such a hello may take on the wire.
+    // Records of one byte take six bytes each: the most that a ClientHello of this size may take on the wire.
     for bytes in [1, 2, 3, 100] {
         let client = TlsClient::new();
         let peer = client.try_connect_with(node.gateway(), NAME, records(bytes));
@@ -111,7 +111,7 @@ fn a_client_hello_has_16_kib_at_most() {
     hello.pad_to(HELLO_BYTES_MAX + 1);
     let message = hello.encode();
     let too_large: Vec<u8> = message.chunks(1 << 14).flat_map(record).collect();
-    // It is refused by what its header says; the rest need not come.
+    // The length in its header is refused; the rest need not arrive.
     let mut peer = node.connect();
     peer.send(&too_large[..100 + 5]);
     peer.finish();
@@ -125,7 +125,7 @@ fn a_client_hello_has_16_kib_at_most() {
 fn records_without_end_are_no_client_hello() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
-    // Empty ones: the message never begins.
+    // Empty records: the message never begins.
     let mut peer = node.connect();
     let flood = record(&[]).repeat(20_000);
     let _ = peer.try_send(&flood);
@@ -216,7 +216,7 @@ fn whoever_leaves_within_a_handshake_is_forgotten() {
     assert_eq!(held, 0.0);
 }
 
-/// RFC 5246 §7.2.1: the client will send nothing more.
+/// RFC 5246 §7.2.1: after `close_notify` the client sends nothing more.
 #[test]
 fn close_notify_within_a_handshake_ends_it() {
     const CLOSE_NOTIFY: [u8; 7] = [21, 3, 3, 0, 2, 1, 0];
@@ -227,7 +227,7 @@ fn close_notify_within_a_handshake_ends_it() {
         peer.send(client.hello(NAME));
         assert!(!peer.some().is_empty(), "the hello is answered");
         peer.send(CLOSE_NOTIFY);
-        // Where it was not understood, it would be a timeout.
+        // If the alert were ignored, the outcome would be `timeout`.
         expect_count(&node, "closed", number as f64 + 1.0);
     }
 }
@@ -248,7 +248,7 @@ fn a_chain_of_a_client_has_a_limit() {
     for _ in 0..2 {
         let mut peer = client.connect(node.gateway(), NAME);
         assert_eq!(peer.send(GET).response().status(), 200);
-        // It is too large for a ticket.
+        // The chain is too large for a ticket.
         assert!(!peer.is_resumed());
     }
     let too_large = clients.issue(&Leaf::named(&["large"]).padded(48 << 10));
@@ -261,7 +261,7 @@ fn a_chain_of_a_client_has_a_limit() {
     expect_outcome(&node, "chain_too_large");
 }
 
-/// Of one address one handshake may be in progress here: its others wait for it, and begin when the drain ends it.
+/// One handshake may be in progress for an address here: the others wait for it, and end with the drain.
 #[test]
 fn a_drain_waits_for_no_handshake_whether_it_has_begun_or_not() {
     const PEERS: usize = 12;

@@ -10,7 +10,7 @@ pub(super) struct Hello {
     random: [u8; 32],
     session_id: Vec<u8>,
     suites: Vec<[u8; 2]>,
-    /// By number, in their order.
+    /// The extensions, by number, in the order of the message.
     extensions: Vec<(u16, Vec<u8>)>,
 }
 
@@ -30,7 +30,7 @@ fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
     taken
 }
 
-/// Takes a vector whose length stands before it, in `width` bytes.
+/// Takes a vector that begins with its length in `width` bytes.
 fn take_vector<'a>(bytes: &mut &'a [u8], width: usize) -> &'a [u8] {
     let length = take(bytes, width);
     let length = length
@@ -45,10 +45,10 @@ impl Hello {
     const SUPPORTED_GROUPS: u16 = 10;
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
 
-    /// What `client` says first.
+    /// The ClientHello of `client`.
     pub(super) fn of(client: &TlsClient) -> Self {
         let flight = client.hello(NAME);
-        // A header of a record, and one of a message.
+        // The headers of the record and of the message.
         let mut rest = &flight[5 + 4..];
         let version = take(&mut rest, 2).try_into().expect("two bytes");
         let random = take(&mut rest, 32).try_into().expect("32 bytes");
@@ -81,7 +81,7 @@ impl Hello {
         &mut found.expect("it is offered").1
     }
 
-    /// Adds values that are reserved to be ignored (RFC 8701).
+    /// Adds reserved values, which servers must ignore (RFC 8701).
     pub(super) fn grease(&mut self) {
         self.suites.insert(0, [0x0a, 0x0a]);
         let groups = self.extension(Self::SUPPORTED_GROUPS);
@@ -95,11 +95,11 @@ impl Hello {
         self.extensions.insert(1, (0x4a4a, vec![0]));
     }
 
-    /// Changes the ticket that it brings, to another one for each number (RFC 8446 §4.2.11).
+    /// Changes the ticket in the message, to another one for each number (RFC 8446 §4.2.11).
     pub(super) fn forge_ticket(&mut self, number: u32) {
         let (kind, content) = self.extensions.last_mut().expect("it has some");
         assert_eq!(*kind, Self::PRE_SHARED_KEY, "the client has a ticket");
-        // Two lengths, and the name of the secret that sealed it, which stays.
+        // Behind two lengths and the name of the sealing secret, which stays.
         let sealed = &mut content[2 + 2 + 8..];
         let bytes = number.to_be_bytes();
         sealed
@@ -108,7 +108,7 @@ impl Hello {
             .for_each(|(byte, with)| *byte = with);
     }
 
-    /// Makes the message this large, with its header (RFC 7685).
+    /// Pads the message to this size, with its header (RFC 7685).
     pub(super) fn pad_to(&mut self, bytes: usize) {
         self.remove(Self::PADDING);
         let padding = bytes - self.encode().len() - 4;

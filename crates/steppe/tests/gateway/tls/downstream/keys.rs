@@ -12,7 +12,8 @@ fn status(node: &Steppe, client: &TlsClient) -> u16 {
     peer.send(GET).response().status()
 }
 
-/// Why the node refuses `client`, which may be told after its own handshake is over.
+/// The error by which the node refuses `client`, which may arrive after the client's handshake is
+/// over.
 fn refusal(node: &Steppe, client: &TlsClient) -> String {
     match client.try_connect(node.gateway(), NAME) {
         Err(error) => error.to_string(),
@@ -63,10 +64,10 @@ fn a_client_gets_the_certificate_whose_kind_of_key_it_can_verify() {
     ] {
         let mut peer = client.connect(node.gateway(), NAME);
         assert!(peer.server_certificate() == rsa.der);
-        // The same name: another kind of key is no other site.
+        // The name is the same: a certificate with another kind of key is the same site.
         assert_eq!(peer.send(GET).response().status(), 200);
     }
-    // By the cipher suite, as old clients of TLS 1.2 say it.
+    // By the cipher suite, as old clients of TLS 1.2 select the kind of key.
     let old = [
         "-tls1_2",
         "-servername",
@@ -124,7 +125,7 @@ fn client_auth_says_who_must_show_a_certificate() {
     assert!(refused.contains("CertificateRequired"), "{refused}");
     let refused = refusal(&node, &stranger);
     assert!(refused.contains("UnknownCA"), "{refused}");
-    // The default asks nobody.
+    // By default no client is asked for a certificate.
     let node = Site::serving(&certificate).start(origin.address());
     assert_eq!(status(&node, &known), 200);
     assert!(
@@ -239,7 +240,7 @@ fn strict_transport_security_is_in_every_response() {
         let values = answer.all("strict-transport-security");
         assert_eq!(values, [VALUE], "{status}");
     }
-    // Without the key the field is the server's.
+    // Without the key, the server's own field is forwarded.
     let node = Site::serving(&certificate).start(origin.address());
     let mut peer = TlsClient::new().connect(node.gateway(), NAME);
     let answer = peer.send(GET).response();
@@ -269,11 +270,11 @@ fn limits_handshakes_ends_those_that_stall() {
     let origin = RawOrigin::answering(OK);
     let site = Site::serving(&certificate).listener(|l| l.set("limits.handshakes", 4));
     let node = site.start(origin.address());
-    // Two may be in progress, since they are of one address.
+    // Two may be in progress, since all are of one address.
     let mut silent: Vec<Peer> = (0..5).map(|_| node.connect()).collect();
     expect_count(&node, "evicted", 3.0);
     silent[..3].iter_mut().for_each(Peer::expect_close);
-    // Established ones are no handshakes.
+    // Established connections do not count as handshakes.
     let peers: Vec<Peer> = (0..5)
         .map(|_| TlsClient::new().connect(node.gateway(), NAME))
         .collect();
@@ -288,7 +289,8 @@ fn timeouts_handshake_ends_those_that_dawdle() {
     let origin = RawOrigin::answering(OK);
     let site = Site::serving(&certificate).listener(|l| l.set("timeouts.handshake", "2s"));
     let node = site.start(origin.address());
-    // The first: a timeout of its own would have ended it when those of the others have.
+    // Established first: if the timeout still applied, it would have closed this one before the
+    // others.
     let mut established = TlsClient::new().connect(node.gateway(), NAME);
     let mut silent = node.connect();
     let mut half_open = node.connect();
@@ -394,7 +396,7 @@ fn routes_are_taken_by_what_the_client_certificate_says() {
     assert_eq!(taken(TlsClient::new()), "");
 }
 
-/// As `openssl x509 -fingerprint -sha256` prints it.
+/// The SHA-256 fingerprint, as `openssl x509 -fingerprint -sha256` prints it.
 fn fingerprint(cert: &str) -> String {
     let scratch = Scratch::new("fingerprint");
     let path = scratch.write("cert.pem", cert);

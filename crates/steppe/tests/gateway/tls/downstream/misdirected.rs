@@ -1,4 +1,4 @@
-//! A Host whose certificate is another one than the client was shown: 421 (RFC 9110 §15.5.20).
+//! A `Host` with another certificate than the connection's: 421 (RFC 9110 §15.5.20).
 
 use steppe_testkit::{
     Authority, Curl, FieldSection, H2Peer, KeyKind, Leaf, Peer, RawOrigin, Steppe, TlsClient,
@@ -59,7 +59,7 @@ fn each_request_of_a_connection_is_held_against_its_certificate() {
     for host in ["b.example", "B.EXAMPLE", "B.example", "x.a.example"] {
         assert!(!received.contains(&format!("GET /{host}")), "{received}");
     }
-    // Servers see one name as well.
+    // The server gets the name in one form, without the final dot.
     let mut lines = received.lines().filter(|line| !line.starts_with("GET"));
     assert!(lines.all(|line| !line.contains("example.")), "{received}");
 }
@@ -69,7 +69,7 @@ fn a_target_with_an_authority_is_held_against_it_too() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let mut peer = TlsClient::new().connect(node.gateway(), "a.example");
-    // RFC 9112 §3.2.2: Host is what the target says then.
+    // RFC 9112 §3.2.2: the authority of the target replaces `Host`.
     let request = "GET https://b.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n";
     let status = peer.send(request).response().status();
     assert!([400, 421].contains(&status), "{status}");
@@ -100,7 +100,7 @@ fn whoever_asks_for_no_name_is_at_the_first_certificate() {
     }
 }
 
-/// RFC 6066 §3: an address is no name to ask for, so that each connection to it is shown the first certificate.
+/// RFC 6066 §3: SNI has no addresses, so each connection to an address is shown the first certificate.
 #[test]
 fn an_address_is_served_where_another_certificate_is_for_it() {
     let origin = RawOrigin::answering(OK);
@@ -108,7 +108,7 @@ fn an_address_is_served_where_another_certificate_is_for_it() {
     let by_address = authority.issue(&Leaf::named(&["127.0.0.1"]));
     let node = site().and(&by_address).start(origin.address());
     let hosts = ["127.0.0.1", "127.0.0.1:8443", "a.example", "b.example"];
-    // As for a name that no certificate is for.
+    // As for a name without a certificate.
     let unnamed = [
         TlsClient::new().without_sni(),
         TlsClient::of_1_2().without_sni(),
@@ -121,7 +121,7 @@ fn an_address_is_served_where_another_certificate_is_for_it() {
     }
     let got = Curl::new(&format!("https://{}/", node.gateway())).args(["-k"]);
     assert_eq!(got.run().head.status(), 200);
-    // A client that asked for a name reaches the address by another connection.
+    // A client that sent a name in SNI uses another connection for the address.
     let mut named = TlsClient::new().connect(node.gateway(), "a.example");
     assert_eq!(statuses(&mut named, &hosts), [421, 421, 200, 421]);
 }
@@ -138,8 +138,8 @@ fn a_resumed_session_is_held_against_the_name_of_its_own_hello() {
     }
 }
 
-/// Clients of HTTP/2 use a connection for other names too, where the address is the same
-/// (RFC 9113 §9.1.1): each request is held against the certificate by its `:authority`.
+/// Clients of HTTP/2 use a connection for other names of the same address too (RFC 9113 §9.1.1): each request is
+/// compared with the certificate by its `:authority`.
 #[test]
 fn coalesced_requests_are_held_against_the_certificate() {
     let origin = RawOrigin::answering(OK);

@@ -1,4 +1,5 @@
-//! Records of an established session: odd ones, floods of them, and ends without a word.
+//! Records of an established session: invalid ones, floods of them, and ends without
+//! `close_notify`.
 
 use std::sync::{Mutex, mpsc};
 
@@ -16,7 +17,7 @@ const BAD_RECORD_MAC: u8 = 20;
 const RECORD_OVERFLOW: u8 = 22;
 const DECODE_ERROR: u8 = 50;
 const USER_CANCELED: u8 = 90;
-/// How each response of the server ends.
+/// The end of each response of the server.
 const ANSWER_END: &str = "\r\n\r\nok";
 /// Levels of alerts.
 const WARNING: u8 = 1;
@@ -33,7 +34,7 @@ fn open_connections(node: &Steppe) -> f64 {
     node.metrics().sum("steppe_http_connections", &[])
 }
 
-/// It is served, and so is the connection of a next client.
+/// Asserts that a new connection is served.
 #[track_caller]
 fn expect_served(node: &Steppe) {
     let mut peer = TlsClient::new().connect(node.gateway(), NAME);
@@ -49,7 +50,7 @@ fn a_request_may_come_in_records_of_a_byte() {
         peer.send(ContentType::Data, &[*byte]);
     }
     peer.text_with(ANSWER_END, 1);
-    // A record that comes a byte at a time.
+    // One record, sent a byte at a time.
     let record = peer.seal(ContentType::Data, GET.as_bytes());
     for byte in record {
         peer.socket().send([byte]);
@@ -67,7 +68,7 @@ fn a_request_may_come_in_records_of_a_byte() {
 fn broken_records_end_the_connection_with_an_alert() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
-    /// What is broken, its bytes, and the alert.
+    /// The name of the case, its bytes, and the alert.
     type Case = (&'static str, fn(&mut RecordPeer) -> Vec<u8>, u8);
     let cases: [Case; 5] = [
         (
@@ -93,7 +94,7 @@ fn broken_records_end_the_connection_with_an_alert() {
             RECORD_OVERFLOW,
         ),
         (
-            // RFC 8446 §5.2 asks for record_overflow; to rustls it is no record at all.
+            // RFC 8446 §5.2 demands `record_overflow`; rustls treats it as an invalid header.
             "a header of more than a record has",
             |_| vec![23, 3, 3, 0xff, 0xff, 0],
             DECODE_ERROR,
@@ -119,7 +120,7 @@ fn broken_records_end_the_connection_with_an_alert() {
     expect_served(&node);
 }
 
-/// rustls ends the connection without an alert: a peer that does so reads none.
+/// rustls ends the connection without an alert, since a peer that floods it would not read one.
 #[test]
 fn floods_of_records_without_content_end_the_connection() {
     let origin = RawOrigin::answering(OK);
@@ -149,7 +150,7 @@ fn a_flood_of_key_updates_ends_the_connection() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let mut peer = TlsClient::new().connect(node.gateway(), NAME);
-    // Some are anybody's right, also between requests.
+    // Some key updates are allowed, also between requests.
     for _ in 0..5 {
         for _ in 0..20 {
             peer.update_keys().expect("it is open");
@@ -157,7 +158,8 @@ fn a_flood_of_key_updates_ends_the_connection() {
         assert_eq!(peer.send(GET).response().status(), 200);
     }
     let [before, _] = resident_bytes(node.id());
-    // Until it closes; who never reads makes it keep no answers.
+    // Until the node closes the connection; the client does not read, and the node must not queue
+    // answers for it.
     let updates = (0..100_000)
         .take_while(|_| peer.update_keys().is_ok())
         .count();
@@ -168,15 +170,16 @@ fn a_flood_of_key_updates_ends_the_connection() {
     println!("{updates} updates, {grown} bytes");
     assert!(grown < 4 << 20, "{grown} bytes");
     expect_served(&node);
-    // One message of it that asks for none in turn is no flood.
+    // A single KeyUpdate that requests none in return is no flood.
     let mut peer = RecordPeer::connect(node.gateway(), NAME);
     peer.send(ContentType::Handshake, &KEY_UPDATE);
-    // What follows is sealed with the old keys.
+    // The next record is still sealed with the old keys.
     peer.send(ContentType::Data, GET.as_bytes());
     assert_eq!(peer.alert(), BAD_RECORD_MAC);
 }
 
-/// What is left of a request whose client goes away in the middle of its content.
+/// Asserts that a request whose client leaves in the middle of its content never reaches the server
+/// complete.
 #[track_caller]
 fn cut_in_mid_request(end: impl Fn(&mut RecordPeer)) {
     let origin = RawOrigin::answering(OK);
@@ -237,7 +240,7 @@ fn an_end_after_a_whole_exchange_is_a_normal_one() {
         let mut told = client.connect(node.gateway(), NAME);
         assert_eq!(told.send(GET).response().status(), 200);
         told.finish();
-        // RFC 8446 §6.1: the node says so too before it closes.
+        // RFC 8446 §6.1: the node sends `close_notify` too before it closes.
         assert!(told.end().is_none());
         let mut cut = client.connect(node.gateway(), NAME);
         assert_eq!(cut.send(GET).response().status(), 200);
@@ -256,19 +259,19 @@ fn the_node_says_that_it_closes() {
     let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
     let site = Site::serving(&certificate).listener(|l| l.set("timeouts.idle", "300ms"));
     let node = site.start(origin.address());
-    // A connection that is idle for too long, before a request and after one.
+    // Connections that are idle for too long, before a request and after one.
     let mut new = TlsClient::new().connect(node.gateway(), NAME);
     assert!(new.end().is_none());
     let mut served = TlsClient::new().connect(node.gateway(), NAME);
     assert_eq!(served.send(GET).response().status(), 200);
     assert!(served.end().is_none());
-    // One that its client wants closed.
+    // A connection whose client requests its close.
     let mut asked = TlsClient::new().connect(node.gateway(), NAME);
     assert_eq!(asked.send(GET_AND_CLOSE).response().status(), 200);
     assert!(asked.end().is_none());
 }
 
-/// Only its absence tells that a response which ends with the connection is cut.
+/// A missing `close_notify` is the only sign that a response delimited by close is cut.
 #[test]
 fn a_response_that_is_cut_ends_without_a_word() {
     let (seen, is_seen) = mpsc::sync_channel::<()>(1);

@@ -1,5 +1,6 @@
-//! Tickets: who resumes, and who must not. rustls takes a client's certificates from its ticket,
-//! so each test that changes a policy has a client that would pass by its ticket alone.
+//! Tickets: sessions that may be resumed, and those that must not. rustls takes a client's
+//! certificates from its ticket, so each test that changes a policy has a client that would be
+//! accepted by its ticket alone.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,7 +11,7 @@ use steppe_testkit::{
 
 use super::{GET, GET_AND_CLOSE, NAME, OK, Site, expect_count, reload};
 
-/// Whether `client` gets a response, and whether its session was resumed.
+/// Makes a request; returns true if the session was resumed, or the error if there was no response.
 fn visit(client: &TlsClient, address: SocketAddr) -> Result<bool, String> {
     let mut peer = client
         .try_connect(address, NAME)
@@ -61,7 +62,7 @@ impl Clients {
         self.site().start(origin.address())
     }
 
-    /// That node before it is started.
+    /// The same node before it is started.
     fn site(&self) -> Site {
         let list = self.authority.revocation_list(&[], Validity::Current);
         Site::serving(&self.server)
@@ -83,7 +84,7 @@ fn a_reload_that_changes_nothing_keeps_tickets() {
     for client in &clients {
         assert_eq!(visit(client, node.gateway()), Ok(true));
     }
-    // Nor does a change of what tickets are not bound to.
+    // A change of other keys keeps the tickets, too.
     node.set_config(config.upstream("origin", |u| u.set("keepalive", 8)));
     reload(&node);
     for client in &clients {
@@ -169,13 +170,14 @@ fn a_ticket_of_one_listener_does_not_open_at_another() {
     let other = SocketAddr::from(([127, 0, 0, 1], port));
     let clients = with_tickets(&node, |client| client);
     for client in &clients {
-        // It tries with the ticket: the name is the same.
+        // The client offers the ticket, since the name is the same.
         assert_eq!(visit(client, other), Ok(false));
         assert_eq!(visit(client, other), Ok(true));
     }
 }
 
-/// Visits with OpenSSL, which writes its session to `file` or brings the one that is there.
+/// Makes a request with OpenSSL, which writes its session to `file`, or offers the one in it; true
+/// if it was resumed.
 fn visit_with_openssl(address: SocketAddr, version: &str, file: &Path) -> bool {
     let kept = if file.exists() {
         "-sess_in"
@@ -189,7 +191,8 @@ fn visit_with_openssl(address: SocketAddr, version: &str, file: &Path) -> bool {
     said.is_resumed()
 }
 
-/// One after the other, since tickets are bound to the address: nodes of a fleet have the same.
+/// One node after the other, since tickets are bound to the listener's address: nodes of a fleet
+/// have the same one.
 #[test]
 fn nodes_that_share_ticket_keys_resume_each_others_sessions() {
     let all = Clients::new();
@@ -214,7 +217,7 @@ fn nodes_that_share_ticket_keys_resume_each_others_sessions() {
         assert!(!visit_with_openssl(port.address(), version, session));
     }
     assert!(node.stop().success());
-    // The first secret seals, all of them open.
+    // The first secret encrypts tickets; each of them decrypts.
     let others = [
         ("", false),
         (&*new, false),

@@ -1,6 +1,6 @@
-//! What sslyze and testssl.sh find. Long tier only.
+//! Findings of sslyze and testssl.sh. Long tier only.
 //!
-//! A finding that is accepted stands in a list below with its reason; any other is a failure.
+//! Accepted findings are listed below with their reasons; any other is a failure.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,10 +11,10 @@ use steppe_testkit::{
 
 use super::{OK, Site};
 
-/// Whom the scanners connect to: names that resolve here.
+/// The name in the scanners' URLs and in the certificates, which resolves to this machine.
 const HOST: &str = "localhost";
 
-/// Findings of testssl.sh, MEDIUM or worse, that say nothing about the node.
+/// Findings of testssl.sh, MEDIUM or worse, that are not about the node.
 const ACCEPTED: [(&str, &str); 7] = [
     ("cert_chain_of_trust", "the authority is the test's own"),
     ("cert_trust", "the authority is the test's own"),
@@ -57,7 +57,7 @@ const ACCEPTED_BY_SSLYZE: [(&str, &str); 4] = [
     ),
 ];
 
-/// A node as people are told to run it, with certificates of both kinds.
+/// A node as the documentation recommends, with certificates of both kinds.
 fn node(origin: &RawOrigin) -> Steppe {
     let authority = Authority::new("servers");
     let ec = authority.issue(&Leaf::named(&[HOST]));
@@ -71,7 +71,7 @@ fn node(origin: &RawOrigin) -> Steppe {
         .start(origin.address())
 }
 
-/// Below the build's folder, where `cargo xtask test-all` installs it.
+/// The path of sslyze below the build's folder, where `cargo xtask test-all` installs it.
 fn sslyze() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
     target.expect("it lies in one").join("sslyze/bin/sslyze")
@@ -164,7 +164,7 @@ fn testssl_finds_nothing_of_weight() {
         })
         .collect();
     assert!(severe.is_empty(), "{severe:#?}");
-    // It got to the end, and saw what it should.
+    // The run is complete, and has found these properties.
     let ids = || findings.iter().filter_map(|finding| finding["id"].as_str());
     let is_found = |start: &str| ids().any(|id| id.starts_with(start));
     assert!(

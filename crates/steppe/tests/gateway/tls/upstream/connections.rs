@@ -1,4 +1,4 @@
-//! What becomes of connections: kept, resumed, probed, and given up for another server.
+//! Connections to servers: kept, resumed, probed, and abandoned for another server.
 
 use steppe_testkit::Validity;
 
@@ -22,7 +22,7 @@ fn a_connection_is_kept_for_the_next_request() {
     }
 }
 
-/// `keepalive = 0` has each request shake hands, the first of them in full.
+/// With `keepalive = 0` each request makes a handshake, the first of them a full one.
 #[test]
 fn a_session_is_resumed_by_the_next_connection() {
     let authority = Authority::new("one");
@@ -55,7 +55,7 @@ fn probes_speak_tls_and_say_why_they_fail() {
         format!("health checks fail; last result: {expected}")
     );
     nginx.renew(&authority.issue(&local()));
-    // A worker of before may accept once more.
+    // A worker with the old certificate may accept once more.
     eventually("the server is healthy", || {
         let server = server(&node);
         server["state"] == "healthy" && server["probe"]["last"] == "204"
@@ -63,7 +63,7 @@ fn probes_speak_tls_and_say_why_they_fail() {
     eventually("it is asked", || get(&node).text() == "ok");
 }
 
-/// Nothing was sent to the first, so any request goes on to the second.
+/// No byte of the request was sent to the first server, so any request may go to the second.
 #[test]
 fn a_request_goes_on_to_a_server_whose_tls_is_well() {
     let authority = Authority::new("one");
@@ -86,7 +86,7 @@ fn a_request_goes_on_to_a_server_whose_tls_is_well() {
     }
 }
 
-/// It fails at each connection; left out, it is asked no more.
+/// The server fails at each connection; once ejected, it gets no more requests.
 #[test]
 fn a_server_without_tls_is_ejected_in_the_end() {
     let authority = Authority::new("one");

@@ -1,5 +1,5 @@
-//! How a server's connection ends: with `close_notify`, or cut by whoever wants a response to look
-//! complete (RFC 8446 §6.1, RFC 9112 §9.8).
+//! The ends of a server's connection: with `close_notify`, or cut by an attacker who wants a
+//! response to look complete (RFC 8446 §6.1, RFC 9112 §9.8).
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use steppe_testkit::{OriginPeer, RawOrigin, TlsServer};
 
 use super::*;
 
-/// How an origin ends a connection.
+/// An action that ends a connection of the origin.
 type End = fn(&mut OriginPeer);
 
 const ORDERLY: End = |peer| {
@@ -19,7 +19,7 @@ const CUT: End = |peer| {
 };
 
 /// Answers the first request of each connection with `response`, and ends the connection when
-/// `client` says so.
+/// `client` sends a signal or is dropped.
 fn ending(
     authority: &Authority,
     (response, end): (&'static str, End),
@@ -33,14 +33,15 @@ fn ending(
         if peer.request().is_some() {
             peer.send(response);
             let client = client.lock().unwrap_or_else(PoisonError::into_inner);
-            // A client that is gone says so too.
+            // An error means that the sender was dropped, which is a signal too.
             let _ = client.recv();
             end(peer);
         }
     })
 }
 
-/// What becomes of a response whose connection ends at once, or after the client has its first bytes.
+/// The time of the end: right after the response, or once the client has the first bytes of its
+/// content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     AtOnce,
@@ -49,10 +50,10 @@ enum When {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// This is all of it.
+    /// The response was complete; its content.
     Complete(String),
-    /// The client was told 502, or saw the end of its connection within the response; and the node
-    /// says that the server's connection ended early.
+    /// The client got 502, or its connection ended within the response; and the node counted an
+    /// early end of the server's connection.
     Failed,
 }
 
@@ -130,7 +131,8 @@ fn an_incomplete_response_fails_either_way() {
     }
 }
 
-/// A connection that ended after a complete response is not used again, and nobody notices.
+/// A connection that was cut after a complete response is not reused, and that counts as no
+/// failure.
 #[test]
 fn a_kept_connection_that_is_cut_is_no_failure() {
     let authority = Authority::new("one");
@@ -148,7 +150,7 @@ fn a_kept_connection_that_is_cut_is_no_failure() {
     assert_eq!(server(&node)["failures"], 0);
 }
 
-/// Whatever else is said below TLS: a server that leaves in the handshake.
+/// A server that leaves within the handshake, without any alert.
 #[test]
 fn a_server_that_leaves_in_the_handshake_is_named() {
     let origin = RawOrigin::start(|peer| {

@@ -1,4 +1,4 @@
-//! The PROXY protocol below TLS, both ways.
+//! The PROXY protocol below TLS, in both directions.
 
 use steppe_testkit::{Curl, NodeConfig, RawOrigin, Section};
 
@@ -37,7 +37,7 @@ fn a_client_says_who_it_is_before_its_handshake() {
         answer.errors
     );
     assert!(origin.received().contains("x-forwarded-proto: https\r\n"));
-    // Another client than the one whose connection it is.
+    // The header names another client than the connection's peer.
     let mut peer = node.connect();
     peer.send("PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n");
     let mut peer = steppe_testkit::TlsClient::new()

@@ -1,4 +1,4 @@
-//! Servers of others beside nginx.
+//! Servers of other authors beside nginx.
 
 use std::net::TcpStream;
 use std::process::Command;
@@ -7,7 +7,7 @@ use steppe_testkit::Process;
 
 use super::*;
 
-/// A program that serves with a certificate in files.
+/// A running server, whose certificate is in files.
 struct Served {
     process: Process,
     port: Port,
@@ -66,7 +66,7 @@ fn node_js_is_asked() {
     }
 }
 
-/// Its page is delimited by close, and it ends with `close_notify`.
+/// The page of `openssl s_server` is delimited by close, and ends with `close_notify`.
 #[test]
 fn openssls_own_server_is_asked() {
     let authority = Authority::new("one");

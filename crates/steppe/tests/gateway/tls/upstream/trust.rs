@@ -1,4 +1,4 @@
-//! Which servers are trusted, by each key; and what is said of those that are not.
+//! Servers that are trusted, by each key, and the reasons that are reported for others.
 
 use steppe_testkit::{Issued, Validity};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const OK: &str = "return 200 ok;";
 
-/// The pin of a certificate, as OpenSSL makes it.
+/// The pin of a certificate.
 fn pin(issued: &Issued) -> String {
     format!("sha256/{}", issued.key_digest())
 }
@@ -103,7 +103,7 @@ fn a_reason_goes_when_the_server_is_mended() {
     eventually("the renewed certificate is seen", || {
         get(&node).status() == 200
     });
-    // An exchange is counted once its response was sent.
+    // An exchange is counted after its response was sent.
     eventually("the reason is gone", || reason(&node).is_empty());
 }
 
@@ -117,7 +117,7 @@ fn the_server_name_is_asked_for_and_verified() {
     assert_eq!(get(&node).text(), "b.example");
 }
 
-/// Without `server_name` it is the name of the server's address.
+/// Without `server_name`, SNI has the host of the server's address.
 #[test]
 fn a_servers_own_name_is_asked_for() {
     let authority = Authority::new("one");
@@ -220,14 +220,14 @@ fn without_a_file_the_systems_authorities_are_trusted() {
     assert_eq!(get(&builder(&authority.pem()).start(&toml)).text(), "ok");
     let stranger = builder(&Authority::new("other").pem()).start(&toml);
     assert_eq!(get(&stranger).status(), 502);
-    // As in an image with the binary alone.
+    // No system roots at all, as in an image with the binary alone.
     let (status, said) = builder("").run(&["run", "-c"], &toml);
     assert!(!status.success());
     assert!(
         said.contains("no system root certificates") && said.contains("`ca`"),
         "{said}"
     );
-    // Nobody is asked where nothing is verified.
+    // Without verification, no system roots are needed.
     let toml = config("verify = false", "");
     assert_eq!(get(&builder("").start(&toml)).text(), "ok");
 }
