@@ -43,6 +43,10 @@ impl WorkerState {
         (question, key): (&Question<'_>, &Key<'_>),
         now: Instant,
     ) {
+        if upstream.servers.is_empty() {
+            self.complete(wanted.ticket, Answer::Rcode(Rcode::SERVFAIL, NO_SERVER));
+            return;
+        }
         let deadline = now + upstream.config.timeout;
         let opened = self.exchanges.vacant().and_then(|place| {
             let id = self.attempts.open(question, u64::from(place), deadline)?;
@@ -366,4 +370,9 @@ impl WorkerState {
 }
 
 /// The reason of a failure when no query could be sent.
+/// `resolv_conf` may name the forwarder's own listeners alone.
+const NO_SERVER: Reason = Some((
+    ExtendedError::NO_REACHABLE_AUTHORITY,
+    "upstream has no server",
+));
 const NOT_REACHED: Reason = Some((ExtendedError::NETWORK_ERROR, ""));

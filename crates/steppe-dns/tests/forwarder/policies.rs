@@ -60,6 +60,30 @@ fn round_robin_asks_one_after_the_other() {
     assert!(are_alike, "{counts:?}");
 }
 
+/// The servers of a `resolv_conf` that names the forwarder itself.
+#[test]
+fn an_upstream_without_servers_fails_each_query() {
+    const NO_REACHABLE_AUTHORITY: u16 = 22;
+    for policy in [
+        Policy::Hedge,
+        Policy::Fastest,
+        Policy::Race,
+        Policy::RoundRobin,
+        Policy::Failover,
+    ] {
+        let listen = Port::free().keep();
+        let mut config = forwarder(listen, &[]);
+        config.upstreams[0].policy = policy;
+        let _node = Node::start(config, 1);
+        let client = Client::of(listen);
+        for number in 0..100 {
+            let response = client.ask_for(&format!("{number}.example.org"));
+            let told = (rcode(&response), extended_error(&response));
+            assert_eq!(told, (2, Some(NO_REACHABLE_AUTHORITY)), "{policy:?}");
+        }
+    }
+}
+
 #[test]
 fn a_race_asks_as_many_as_it_may() {
     let listen = Port::free().keep();

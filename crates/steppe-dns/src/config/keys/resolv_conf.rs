@@ -7,7 +7,7 @@ use std::{fs, io};
 use crate::config::{Server, Transport};
 
 /// glibc's `MAXNS`: further servers are not asked.
-const SERVERS_MAX: usize = 3;
+pub(super) const SERVERS_MAX: usize = 3;
 const PORT: u16 = 53;
 
 /// The name servers of a file, except this forwarder's own listeners.
@@ -26,9 +26,13 @@ pub(super) fn servers(path: &Path, is_own: impl Fn(SocketAddr) -> bool) -> Vec<S
     }
     let addresses = named.into_iter().map(|ip| SocketAddr::new(ip, PORT));
     let others = addresses.filter(|address| !is_own(*address));
-    others
+    let servers: Vec<Server> = others
         .map(|address| Server::at(Transport::Udp, address))
-        .collect()
+        .collect();
+    if servers.is_empty() {
+        tracing::warn!(path = %path.display(), "all name servers of the file are listeners of this forwarder");
+    }
+    servers
 }
 
 fn name_servers(text: &str) -> Vec<IpAddr> {

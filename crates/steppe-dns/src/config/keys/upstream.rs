@@ -259,10 +259,14 @@ pub(super) fn check(upstream: &Fields, mistakes: &mut Mistakes) {
         return;
     };
     let items = upstream.items(&SERVERS);
-    let most = usize::from(SERVERS_PER_EXCHANGE_MAX);
+    let (of_file, beside) = match upstream.place_of(&RESOLV_CONF) {
+        Some(_) => (resolv_conf::SERVERS_MAX, " beside those of `resolv_conf`"),
+        None => (0, ""),
+    };
+    let most = usize::from(SERVERS_PER_EXCHANGE_MAX) - of_file;
     if items.len() > most {
         let message = format!(
-            "an upstream has at most {most} servers, not {}",
+            "an upstream has at most {most} servers{beside}, not {}",
             items.len()
         );
         let mistake = Mistake::new(node.span, message).label("too many");
