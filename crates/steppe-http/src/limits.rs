@@ -336,6 +336,10 @@ pub const STREAMS_LEAVE: u64 = 8;
 /// And that header lists of streams that have begun leave: trailers, and heads of servers of HTTP/2.
 pub const LISTS_LEAVE: u64 = 8;
 
+/// And that content leaves whose reader is slow: its window opens again only then. Else the slow readers of one server
+/// take all of the budget, a part for each, and connections of others are refused.
+pub const SLOW_CONTENT_LEAVES: u64 = 4;
+
 /// And that new connections of HTTP/2 leave, so that streams can begin on those that there are.
 pub const CONNECTIONS_LEAVE: u64 = 4;
 

@@ -20,10 +20,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use steppe_mem::{Lease, OverBudget, Reservation, SizeClass, Waiter};
+use steppe_mem::{Lease, LeavingRoom, OverBudget, Reservation, SizeClass, Waiter};
 
 use crate::head::ContentLength;
-use crate::limits::{STREAM_WINDOW_BYTES_MAX, STREAM_WINDOW_BYTES_MIN};
+use crate::limits::{SLOW_CONTENT_LEAVES, STREAM_WINDOW_BYTES_MAX, STREAM_WINDOW_BYTES_MIN};
 
 /// Windows of one connection.
 #[derive(Debug, Clone)]
@@ -282,7 +282,11 @@ impl Window {
     ) -> Poll<()> {
         let mut sizes = self.windows.0.borrow_mut();
         let charged = charged_bytes(bytes);
-        let more = ready!(sizes.lease.poll_reserve(cx, charged, waiter));
+        let room = LeavingRoom {
+            bytes: charged,
+            leaving: sizes.lease.account().limit_bytes() / SLOW_CONTENT_LEAVES,
+        };
+        let more = ready!(sizes.lease.poll_reserve_leaving(cx, room, waiter));
         sizes.add(more);
         let bytes = (bytes as u64).min(self.lent);
         sizes.lent -= bytes;
@@ -384,7 +388,7 @@ mod tests {
         let others = budget
             .root()
             .lease()
-            .try_reserve((4 << 20) - charged_bytes(65_535));
+            .try_reserve((3 << 20) - charged_bytes(65_535));
         let _others = others.expect("room");
         let lent = window.lend(10_000).expect("it is charged");
         assert_eq!(lent.bytes(), 12_500);
@@ -397,7 +401,7 @@ mod tests {
         assert!(recharge(&mut window).is_ready());
         assert!(window.lent == 0 && window.lend(60_000).is_some());
         drop(window);
-        assert_eq!(budget.root().reserved_bytes(), (4 << 20) - charged(MIN));
+        assert_eq!(budget.root().reserved_bytes(), (3 << 20) - charged(MIN));
     }
 
     #[test]
