@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::Waker;
 
+use steppe_h2::SendError;
+
 use crate::h2::link::Link;
 use crate::limits::UPSTREAM_STREAMS_MAX;
 
@@ -65,6 +67,19 @@ impl Shared {
         most.saturating_sub(self.link.open())
     }
 
+    /// The reason why a stream can't be opened now. Before the server's SETTINGS its limit is not known, and it would
+    /// refuse what is beyond (RFC 9113 §5.1.2): one stream begins then, and the others wait.
+    ///
+    /// # Errors
+    /// As [`steppe_h2::Connection::can_open`].
+    pub(super) fn can_open(&self) -> Result<(), SendError> {
+        let connection = self.link.connection.borrow();
+        if !connection.peer().is_known && connection.streams() > 0 {
+            return Err(SendError::StreamLimit);
+        }
+        connection.can_open()
+    }
+
     /// Wakes the request with this place when it may be sent, or can't be any more.
     pub(super) fn wait(&self, place: u32, waker: &Waker) {
         self.waiting.borrow_mut().insert(place, waker.clone());
@@ -79,7 +94,7 @@ impl Shared {
     pub(super) fn wake_first(&self) {
         let mut waiting = self.waiting.borrow_mut();
         if !waiting.is_empty()
-            && self.link.connection.borrow().can_open().is_ok()
+            && self.can_open().is_ok()
             && let Some((_, waker)) = waiting.pop_first()
         {
             waker.wake();
