@@ -1,4 +1,4 @@
-//! What a request costs the generator: CPU time a request, and its own memory.
+//! The generator's cost of a request: CPU time, and memory of its own.
 //!
 //! ```text
 //! load_cost http1|http2|dns TARGET CONNECTIONS SECONDS [RATE]

@@ -1,4 +1,4 @@
-//! What the programs with known behavior share: a small HTTP/1.1 server and a count of live bytes.
+//! The common part of the programs with known behavior: a small HTTP/1.1 server and a count of live bytes.
 //!
 //! `/memory` says how many bytes are allocated and not freed, `/metrics` in Prometheus's text format how
 //! many requests there were, as a counter and as a gauge that never falls; every other path calls the program's
