@@ -336,9 +336,10 @@ pub const STREAMS_LEAVE: u64 = 8;
 /// And that header lists of streams that have begun leave: trailers, and heads of servers of HTTP/2.
 pub const LISTS_LEAVE: u64 = 8;
 
-/// And that content leaves whose reader is slow: its window opens again only then. Else the slow readers of one server
-/// take all of the budget, a part for each, and connections of others are refused.
-pub const SLOW_CONTENT_LEAVES: u64 = 4;
+/// And that responses of HTTP/2 servers leave when their windows open again, as little as new streams: else the slow
+/// readers of one server take all of the budget, a part for each, and connections of others are refused. Waiting tasks
+/// that leave different parts hold each other up. Uploads leave nothing: they end by their own deadline.
+pub const RESPONSES_LEAVE: u64 = 8;
 
 /// And that new connections of HTTP/2 leave, so that streams can begin on those that there are.
 pub const CONNECTIONS_LEAVE: u64 = 4;

@@ -369,10 +369,11 @@ impl WorkerState {
     }
 }
 
-/// The reason of a failure when no query could be sent.
-/// `resolv_conf` may name the forwarder's own listeners alone.
+/// The reason of a failure of an upstream without servers: `resolv_conf` may name the forwarder's own listeners alone.
 const NO_SERVER: Reason = Some((
     ExtendedError::NO_REACHABLE_AUTHORITY,
     "upstream has no server",
 ));
+
+/// The reason of a failure when no query could be sent.
 const NOT_REACHED: Reason = Some((ExtendedError::NETWORK_ERROR, ""));

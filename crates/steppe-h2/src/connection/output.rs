@@ -164,10 +164,10 @@ impl Output {
     /// # Errors
     /// [`SendError::Full`]: there is no memory for it, and what waits gives memory back when it is written.
     fn begin_next_buffer(&mut self, bytes: usize) -> Result<(), SendError> {
-        if self.is_of_reserve {
+        let needed = (bytes + CONTROL_BYTES_MAX).max(GATHERED_BYTES);
+        if self.is_of_reserve || !self.lease.has_share_for(needed) {
             return Err(SendError::Full);
         }
-        let needed = (bytes + CONTROL_BYTES_MAX).max(GATHERED_BYTES);
         let next = Buffer::take(&self.lease, needed).map_err(|_| SendError::Full)?;
         let mut full = self.gathered.replace(next).map(Chunk::from);
         for piece in &mut self.pieces {

@@ -171,7 +171,7 @@ impl ClientConnection {
             reserve: charge.split(ConnectionMemory::reserved_bytes()),
         };
         let connection = Connection::new(Role::Client, local_settings(), memory, now);
-        let windows = Windows::new(lease.clone(), UPSTREAM_STREAMS_MAX);
+        let windows = Windows::toward_server(lease.clone(), UPSTREAM_STREAMS_MAX);
         let link = Rc::new(Link::new(connection, windows, traffic));
         let parts = EndpointParts {
             transport,

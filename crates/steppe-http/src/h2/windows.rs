@@ -23,7 +23,7 @@ use std::task::{Context, Poll, ready};
 use steppe_mem::{Lease, LeavingRoom, OverBudget, Reservation, SizeClass, Waiter};
 
 use crate::head::ContentLength;
-use crate::limits::{SLOW_CONTENT_LEAVES, STREAM_WINDOW_BYTES_MAX, STREAM_WINDOW_BYTES_MIN};
+use crate::limits::{RESPONSES_LEAVE, STREAM_WINDOW_BYTES_MAX, STREAM_WINDOW_BYTES_MIN};
 
 /// Windows of one connection.
 #[derive(Debug, Clone)]
@@ -49,6 +49,8 @@ struct Sizes {
     charge: Option<Reservation>,
     /// Content that had come in all when windows grew last.
     since: u64,
+    /// Bytes of the budget that are left to others when a window opens again.
+    reopening_leaves: u64,
     /// There is a change to announce: any, and one of each stream.
     is_unannounced: bool,
     is_stream_unannounced: bool,
@@ -92,9 +94,18 @@ impl Windows {
             lent: 0,
             charge: None,
             since: 0,
+            reopening_leaves: 0,
             is_unannounced: false,
             is_stream_unannounced: false,
         })))
+    }
+
+    /// Windows of a connection with a server, which slow readers of its responses keep.
+    pub(super) fn toward_server(lease: Lease, streams_max: usize) -> Self {
+        let leaves = lease.account().limit_bytes() / RESPONSES_LEAVE;
+        let windows = Self::new(lease, streams_max);
+        windows.0.borrow_mut().reopening_leaves = leaves;
+        windows
     }
 
     /// The lease that windows are charged to, whatever a reload makes of the connection's settings.
@@ -282,11 +293,14 @@ impl Window {
     ) -> Poll<()> {
         let mut sizes = self.windows.0.borrow_mut();
         let charged = charged_bytes(bytes);
-        let room = LeavingRoom {
-            bytes: charged,
-            leaving: sizes.lease.account().limit_bytes() / SLOW_CONTENT_LEAVES,
-        };
-        let more = ready!(sizes.lease.poll_reserve_leaving(cx, room, waiter));
+        let more = ready!(match sizes.reopening_leaves {
+            0 => sizes.lease.poll_reserve(cx, charged, waiter),
+            leaving => {
+                let bytes = charged;
+                let room = LeavingRoom { bytes, leaving };
+                sizes.lease.poll_reserve_leaving(cx, room, waiter)
+            }
+        });
         sizes.add(more);
         let bytes = (bytes as u64).min(self.lent);
         sizes.lent -= bytes;
@@ -382,13 +396,24 @@ mod tests {
 
     #[test]
     fn what_came_goes_on_with_its_charge_and_the_window_waits() {
+        const ALL: usize = 4 << 20;
+        for (windows, used) in [
+            (Windows::new as fn(Lease, usize) -> Windows, ALL),
+            (Windows::toward_server, ALL / 8 * 7),
+        ] {
+            wait_beside(windows, used);
+        }
+    }
+
+    /// The window of a stream waits while others hold the rest of `used` bytes.
+    fn wait_beside(windows: fn(Lease, usize) -> Windows, used: usize) {
         let budget = Budget::new(4 << 20);
-        let windows = windows(&budget);
+        let windows = windows(budget.root().lease(), 100);
         let mut window = windows.open(ContentLength::Unknown, None).expect("room");
         let others = budget
             .root()
             .lease()
-            .try_reserve((3 << 20) - charged_bytes(65_535));
+            .try_reserve(used - charged_bytes(65_535));
         let _others = others.expect("room");
         let lent = window.lend(10_000).expect("it is charged");
         assert_eq!(lent.bytes(), 12_500);
@@ -401,7 +426,7 @@ mod tests {
         assert!(recharge(&mut window).is_ready());
         assert!(window.lent == 0 && window.lend(60_000).is_some());
         drop(window);
-        assert_eq!(budget.root().reserved_bytes(), (3 << 20) - charged(MIN));
+        assert_eq!(budget.root().reserved_bytes(), used as u64 - charged(MIN));
     }
 
     #[test]
