@@ -1,4 +1,4 @@
-//! `steppe-bench floor-h2-codec`: the least proxy from HTTP/2 to HTTP/1.1 or HTTP/2 on steppe-h2, the codec of Steppe, and
+//! `steppe-bench floor-h2-codec`: the minimal proxy from HTTP/2 to HTTP/1.1 or HTTP/2 on steppe-h2, the codec of Steppe, and
 //! rustls.
 //!
 //! Its cost is that of codec, TLS and kernel on one thread of tokio: one task for each connection, on either side, and none
@@ -111,12 +111,12 @@ async fn serve(worker: Rc<Worker>, client: Box<dyn Transport>, address: IpAddr) 
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use h2::{RecvStream, SendStream};
-    use http::{HeaderMap, Request, Response};
+    use h2::RecvStream;
+    use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
+    use super::super::h2::send;
     use super::super::{BUFFER_BYTES, Message};
     use super::*;
 
@@ -128,17 +128,6 @@ mod tests {
         let listener = listener.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
         (listener, address)
-    }
-
-    /// Sends content within the flow-control windows.
-    async fn send(stream: &mut SendStream<Bytes>, mut content: Bytes) {
-        while !content.is_empty() {
-            stream.reserve_capacity(content.len());
-            let capacity = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await;
-            let capacity = capacity.expect("it is open").expect("it is not reset");
-            let part = content.split_to(capacity.min(content.len()));
-            stream.send_data(part, false).expect("it was granted");
-        }
     }
 
     /// Reads content to its end. Returns its length and the trailers.
@@ -154,12 +143,10 @@ mod tests {
     }
 
     fn trailers() -> HeaderMap {
-        let line = ("grpc-status", "0");
-        let line = (
-            line.0.parse().expect("a name"),
-            line.1.parse().expect("a value"),
-        );
-        HeaderMap::from_iter([line])
+        HeaderMap::from_iter([(
+            HeaderName::from_static("grpc-status"),
+            HeaderValue::from_static("0"),
+        )])
     }
 
     /// Serves HTTP/1.1, and echoes content.
@@ -199,7 +186,8 @@ mod tests {
                 let mut stream = respond
                     .send_response(Response::new(()), false)
                     .expect("open");
-                send(&mut stream, vec![b'.'; length].into()).await;
+                let sent = send(&mut stream, vec![b'.'; length].into(), false).await;
+                sent.expect("the client takes it");
                 stream.send_trailers(trailers()).expect("it is open");
             });
         }
@@ -224,7 +212,8 @@ mod tests {
             let sent = client.send_request(request, false);
             let (response, mut stream) = sent.expect("it is sent");
             asked.push(spawn_local(async move {
-                send(&mut stream, vec![b'.'; LENGTH].into()).await;
+                let sent = send(&mut stream, vec![b'.'; LENGTH].into(), false).await;
+                sent.expect("the server takes it");
                 stream.send_trailers(trailers()).expect("it is open");
                 let response = response.await.expect("there is a response");
                 assert_eq!(response.status(), 200);

@@ -198,7 +198,11 @@ fn decoded(head: &[u8]) -> Result<Response<()>> {
 
 /// Sends `content` in parts that the client's flow-control windows allow.
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-async fn send(stream: &mut SendStream<Bytes>, mut content: Bytes, is_last: bool) -> Result<()> {
+pub(super) async fn send(
+    stream: &mut SendStream<Bytes>,
+    mut content: Bytes,
+    is_last: bool,
+) -> Result<()> {
     loop {
         stream.reserve_capacity(content.len());
         if stream.capacity() == 0 && !content.is_empty() {

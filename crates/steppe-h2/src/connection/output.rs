@@ -87,7 +87,7 @@ impl Output {
 
     /// Takes a buffer for `bytes` beside control frames, in the place of one that is empty.
     fn take_buffer(&mut self, bytes: usize) -> Result<(), SendError> {
-        let needed = (bytes + CONTROL_BYTES_MAX).max(GATHERED_BYTES);
+        let needed = buffer_bytes(bytes);
         if let Ok(buffer) = Buffer::take(&self.lease, needed) {
             self.set_buffer(buffer);
             return Ok(());
@@ -164,7 +164,7 @@ impl Output {
     /// # Errors
     /// [`SendError::Full`]: there is no memory for it, and what waits gives memory back when it is written.
     fn begin_next_buffer(&mut self, bytes: usize) -> Result<(), SendError> {
-        let needed = (bytes + CONTROL_BYTES_MAX).max(GATHERED_BYTES);
+        let needed = buffer_bytes(bytes);
         if self.is_of_reserve || !self.lease.has_share_for(needed) {
             return Err(SendError::Full);
         }
@@ -307,6 +307,11 @@ impl Output {
             self.let_go();
         }
     }
+}
+
+/// The size of a buffer that has room for `bytes` beside control frames.
+fn buffer_bytes(bytes: usize) -> usize {
+    (bytes + CONTROL_BYTES_MAX).max(GATHERED_BYTES)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
 use steppe_testkit::{
-    Curl, CurlOutput, H2load, NodeConfig, Port, Process, Scratch, Steppe, eventually, skip,
+    Curl, CurlOutput, H2load, NodeConfig, Pattern, Port, Process, Scratch, Steppe, eventually, skip,
 };
 
 /// The path of nghttpd on Debian, whose folder may be missing in `PATH`.
@@ -67,10 +67,11 @@ impl Nghttpd {
     }
 }
 
-/// Content of this size, in which no two stretches are equal.
+/// The first bytes of a pattern that repeats at no offset of a buffer.
 fn content(bytes: usize) -> Vec<u8> {
-    let numbers = (0_u32..).flat_map(|number| number.wrapping_mul(0x9e37_79b9).to_be_bytes());
-    numbers.take(bytes).collect()
+    let mut content = vec![0; bytes];
+    Pattern::new(0).fill(0, &mut content);
+    content
 }
 
 fn assert_whole(got: &CurlOutput, bytes: usize, said: &str) {
