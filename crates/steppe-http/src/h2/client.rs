@@ -144,6 +144,7 @@ impl Side for ClientSide {
             self.shared.close();
         }
         self.shared.wake_waiting();
+        self.shared.wake_pool();
     }
 
     fn failed(&mut self, error: ConnectionError) {
@@ -274,6 +275,10 @@ fn local_settings() -> LocalSettings {
 impl Channel for ClientChannel {
     fn capacity(&self) -> usize {
         self.shared.capacity()
+    }
+
+    fn knows_capacity(&self) -> bool {
+        self.shared.is_peer_known()
     }
 
     fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {

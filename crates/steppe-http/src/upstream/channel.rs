@@ -75,6 +75,11 @@ pub trait Channel: fmt::Debug {
     /// The number of streams that may still be opened on it now.
     fn capacity(&self) -> usize;
 
+    /// True once the server has said how many streams it takes. The task of [`Channel::is_quiet`] is woken then.
+    fn knows_capacity(&self) -> bool {
+        true
+    }
+
     /// True when it can still be used: nothing has come that nobody asked for, and
     /// the server has not ended it. The task of `cx` is woken when that changes.
     fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool;

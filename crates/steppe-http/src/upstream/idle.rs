@@ -18,6 +18,7 @@ use tokio::task::spawn_local;
 use super::channel::Channel;
 use super::stream::{Open, PooledStream};
 use super::target::TargetState;
+use super::under_way::Guard;
 use crate::limits::FREE_STREAMS_PART;
 
 /// Connections with room for another stream, the one used last at the end.
@@ -43,6 +44,8 @@ pub(super) struct Kept {
     pub(super) state: Arc<TargetState>,
     pub(super) server: usize,
     pub(super) open: Rc<Open>,
+    /// Others wait for its capacity, which its server has not told yet.
+    pub(super) under_way: Option<Guard>,
 }
 
 impl Kept {
@@ -175,10 +178,16 @@ impl IdleChannels {
         }
     }
 
-    /// Closes those that have ended, or that `is_kept` is not for.
+    /// Closes those that have ended, or that `is_kept` is not for; those that wait for the capacity of one that is known
+    /// now are told.
     pub(super) fn sweep(&self, is_kept: impl Fn(&Kept) -> bool) {
         let mut kept = self.kept.borrow_mut();
         kept.retain_mut(|kept| is_kept(kept) && self.is_quiet(kept));
+        for kept in &mut *kept {
+            kept.under_way.take_if(|_| {
+                (kept.channel.as_ref()).is_none_or(|channel| channel.knows_capacity())
+            });
+        }
         if kept.len() * 4 < kept.capacity() {
             let room = kept.len() * 2;
             kept.shrink_to(room);

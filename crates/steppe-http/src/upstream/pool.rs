@@ -55,7 +55,7 @@ pub struct Pool {
     is_retired: Cell<bool>,
     connector: Connector,
     /// Connections that others wait for.
-    under_way: UnderWay,
+    under_way: Rc<UnderWay>,
     metrics: UpstreamMetrics,
 }
 
@@ -97,7 +97,7 @@ impl Pool {
             idle: last.map_or_else(IdleChannels::new, |last| Rc::clone(&last.idle)),
             is_retired: Cell::new(false),
             connector,
-            under_way: UnderWay::default(),
+            under_way: Rc::default(),
             metrics,
         };
         pool.refresh();
@@ -151,14 +151,21 @@ impl Pool {
             }
             let picked = selection.picked.take();
             let (state, server) = picked.map_or_else(|| self.pick(selection), Ok)?;
-            if let Some(stream) = self.join_stream(&state).await {
-                return Ok(stream);
-            }
-            let target = Target { state, server };
-            let error = match self.connect_for(selection, target, ends).await {
-                Ok(stream) => return Ok(stream),
-                Err((error, None)) => return Err(error),
-                Err((error, Some(_))) => error,
+            let error = match self.join_stream(&state).await {
+                Ok(Some(stream)) => return Ok(stream),
+                Ok(None) => {
+                    let target = Target { state, server };
+                    match self.connect_for(selection, target, ends).await {
+                        Ok(stream) => return Ok(stream),
+                        Err((error, None)) => return Err(error),
+                        Err((error, Some(_))) => error,
+                    }
+                }
+                // The request that established it blames the server.
+                Err(error) => {
+                    selection.tried.push(state);
+                    error
+                }
             };
             if !self.goes_on(selection) {
                 return Err(error);
@@ -269,7 +276,7 @@ impl Pool {
         self.metrics.replayed();
         // Exchanges whose connection ended together share the next one.
         if self.is_shared()
-            && let Some(stream) = self.join_stream(&target.state).await
+            && let Some(stream) = self.join_stream(&target.state).await?
         {
             return Ok(stream);
         }
@@ -307,6 +314,7 @@ impl Pool {
             state,
             server,
             open,
+            under_way: None,
         });
     }
 
@@ -436,14 +444,27 @@ impl Pool {
         stream
     }
 
-    /// A stream of a connection that is there, or of one that is being established to be shared.
-    async fn join_stream(&self, state: &Arc<TargetState>) -> Option<PooledStream> {
+    /// A stream of a connection that is there, or of one that is being established to be shared; `None`: the caller
+    /// is to establish one.
+    ///
+    /// # Errors
+    /// It is not established in time, the server's connection preface (RFC 9113 §3.4) included: 504.
+    async fn join_stream(
+        &self,
+        state: &Arc<TargetState>,
+    ) -> Result<Option<PooledStream>, GatewayError> {
         loop {
             if let Some(stream) = self.open_stream(state) {
-                return Some(stream);
+                return Ok(Some(stream));
             }
-            if !self.is_shared() || !self.under_way.wait(state).await {
-                return None;
+            if !self.is_shared() {
+                return Ok(None);
+            }
+            let is_there = timeout(self.settings().timeouts.connect, self.under_way.wait(state));
+            match is_there.await {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(_) => return Err(GatewayError::timeout(CloseReason::ConnectTimeout)),
             }
         }
     }
@@ -511,11 +532,13 @@ impl Pool {
         let state = Arc::clone(state);
         let (stream, shared) = channel.open_stream();
         if let Some(channel) = shared {
+            let knows_capacity = channel.knows_capacity();
             self.keep(Kept {
                 channel: Some(channel),
                 state: Arc::clone(&state),
                 server,
                 open: Rc::clone(&open),
+                under_way: under_way.filter(|_| !knows_capacity),
             });
         }
         Ok(PooledStream::new(stream, state, server, open))

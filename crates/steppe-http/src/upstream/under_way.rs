@@ -1,7 +1,7 @@
 //! Connections that are being established, for those who would share them.
 //!
-//! Invariant: whoever waits is woken when the connection is there, when it failed, and when whoever
-//! establishes it leaves.
+//! Invariant: whoever waits is woken when the connection tells how many exchanges may share it, when it failed, and when
+//! whoever establishes it leaves.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,21 +24,22 @@ struct Establishing {
 
 /// One that is being established, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Guard<'a> {
-    all: &'a UnderWay,
+pub(super) struct Guard {
+    all: Rc<UnderWay>,
     this: Rc<Establishing>,
 }
 
 impl UnderWay {
     /// Says to others that a connection to `target` is being established.
-    pub(super) fn begin(&self, target: &Arc<TargetState>) -> Guard<'_> {
+    pub(super) fn begin(self: &Rc<Self>, target: &Arc<TargetState>) -> Guard {
         let this = Rc::new(Establishing {
             target: Arc::clone(target),
             has_failed: Cell::new(false),
             over: Notify::new(),
         });
         self.0.borrow_mut().push(Rc::clone(&this));
-        Guard { all: self, this }
+        let all = Rc::clone(self);
+        Guard { all, this }
     }
 
     /// True when there is one to `target`.
@@ -64,14 +65,14 @@ impl UnderWay {
     }
 }
 
-impl Guard<'_> {
+impl Guard {
     /// There will be no connection.
     pub(super) fn fail(&self) {
         self.this.has_failed.set(true);
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for Guard {
     fn drop(&mut self) {
         let mut all = self.all.0.borrow_mut();
         all.retain(|each| !Rc::ptr_eq(each, &self.this));
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_told_how_it_ended() {
-        let all = UnderWay::default();
+        let all = Rc::new(UnderWay::default());
         let [target, other] = [Arc::new(target()), Arc::new(target())];
         let mut cx = Context::from_waker(Waker::noop());
         assert_eq!(pin!(all.wait(&target)).poll(&mut cx), Poll::Ready(false));

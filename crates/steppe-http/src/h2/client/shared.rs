@@ -25,7 +25,7 @@ pub(super) struct Shared {
     begun: Cell<u32>,
     /// Requests that wait to be sent, by their order.
     waiting: RefCell<BTreeMap<u32, Waker>>,
-    /// The pool's, for when it closes.
+    /// The pool's, for when it closes, or its limit of streams changes.
     pub(super) pool: RefCell<Option<Waker>>,
 }
 
@@ -55,29 +55,32 @@ impl Shared {
         place
     }
 
-    /// Streams that may be opened beside those that are open.
+    /// The server's SETTINGS have come.
+    pub(super) fn is_peer_known(&self) -> bool {
+        self.link.connection.borrow().peer().is_known
+    }
+
+    /// Streams that may be opened beside those that are open. Before the server's SETTINGS its limit is not known, and
+    /// it would refuse what is beyond (RFC 9113 §5.1.2): one stream begins then, and other requests wait in the pool.
     pub(super) fn capacity(&self) -> usize {
         if self.is_closed.get() {
             return 0;
         }
-        let most = self.link.connection.borrow().peer().concurrent_streams_max;
-        let most = most.map_or(UPSTREAM_STREAMS_MAX, |most| {
-            (most as usize).min(UPSTREAM_STREAMS_MAX)
-        });
+        let peer = *self.link.connection.borrow().peer();
+        let most = match (peer.is_known, peer.concurrent_streams_max) {
+            (false, _) => 1,
+            (true, None) => UPSTREAM_STREAMS_MAX,
+            (true, Some(most)) => (most as usize).min(UPSTREAM_STREAMS_MAX),
+        };
         most.saturating_sub(self.link.open())
     }
 
-    /// The reason why a stream can't be opened now. Before the server's SETTINGS its limit is not known, and it would
-    /// refuse what is beyond (RFC 9113 §5.1.2): one stream begins then, and the others wait.
+    /// The reason why a stream can't be opened now.
     ///
     /// # Errors
     /// As [`steppe_h2::Connection::can_open`].
-    pub(super) fn can_open(&self) -> Result<(), SendError> {
-        let connection = self.link.connection.borrow();
-        if !connection.peer().is_known && connection.streams() > 0 {
-            return Err(SendError::StreamLimit);
-        }
-        connection.can_open()
+    fn can_open(&self) -> Result<(), SendError> {
+        self.link.connection.borrow().can_open()
     }
 
     /// Wakes the request with this place when it may be sent, or can't be any more.
@@ -106,13 +109,18 @@ impl Shared {
         self.waiting.take().into_values().for_each(Waker::wake);
     }
 
+    /// Tells the pool, which looks at what has changed.
+    pub(super) fn wake_pool(&self) {
+        if let Some(waker) = &*self.pool.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
     /// No further stream is opened: the pool is told.
     pub(super) fn close(&self) {
         self.wake_waiting();
-        if !self.is_closed.replace(true)
-            && let Some(waker) = self.pool.take()
-        {
-            waker.wake();
+        if !self.is_closed.replace(true) {
+            self.wake_pool();
         }
     }
 }

@@ -108,7 +108,6 @@ impl ClientStream {
         lines: impl Iterator<Item = FieldLine<'a>> + Clone,
         end: EndStream,
     ) -> Result<StreamId, SendError> {
-        self.shared.can_open()?;
         let mut inbox = Inbox::default();
         inbox.is_to_head = self.is_to_head;
         let mut connection = self.link().connection.borrow_mut();

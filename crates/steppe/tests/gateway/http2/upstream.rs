@@ -182,6 +182,30 @@ fn the_next_connection_is_there_before_the_last_is_full() {
     eventually("another connection", || origin.accepted() == 2);
 }
 
+/// A server's limit of streams comes with its SETTINGS. Requests beyond it take connections of their own: the streams
+/// that are open may last.
+#[test]
+fn a_burst_on_a_new_connection_waits_for_no_stream() {
+    const BURST: usize = 8;
+    let (origin, requests) = server(&[(MAX_CONCURRENT_STREAMS, 2)], |server, requests| {
+        // Requests are never answered.
+        while server.request().is_some() {
+            requests.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(config().protocols(["h1", "h2c"]));
+    let mut client = H2Peer::connect(node.gateway());
+    let heads =
+        [(); BURST].map(|()| H2Frame::request(client.stream(), &FieldSection::of("GET", "/")));
+    client.send(&heads);
+    eventually("each request is taken", || {
+        requests.load(Ordering::Relaxed) == BURST
+    });
+    assert_eq!(origin.accepted(), BURST / 2);
+}
+
 /// A server that falls silent is probed with PING, and then given up. Takes a minute.
 #[test]
 fn a_silent_server_is_asked_and_given_up() {
