@@ -7,6 +7,7 @@
 //! Non-goals: which are worth keeping otherwise, which the pool decides.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
@@ -24,9 +25,9 @@ use crate::limits::FREE_STREAMS_PART;
 /// Connections with room for another stream, the one used last at the end.
 #[derive(Debug)]
 pub(super) struct IdleChannels {
-    kept: RefCell<Vec<Kept>>,
-    /// Where the connection is that a stream was opened on last.
-    last: Cell<usize>,
+    kept: RefCell<VecDeque<Kept>>,
+    /// Where the shared connection is that a stream was opened on last.
+    last: Cell<Option<usize>>,
     /// Shared connections without a stream, as far as streams were given back; counted anew by each sweep.
     unused: Cell<usize>,
     /// Servers whose shared connections have free streams enough for so many more requests.
@@ -85,7 +86,7 @@ impl IdleChannels {
         let moved = Arc::new(WatchWaker::default());
         let idle = Rc::new(Self {
             kept: RefCell::default(),
-            last: Cell::new(0),
+            last: Cell::default(),
             unused: Cell::new(0),
             spare: RefCell::default(),
             waker: Waker::from(Arc::clone(&moved)),
@@ -99,12 +100,14 @@ impl IdleChannels {
     pub(super) fn put(&self, mut connection: Kept, most: usize) {
         let mut kept = self.kept.borrow_mut();
         if self.is_quiet(&mut connection) {
-            if kept.len() >= most {
-                kept.remove(0);
+            if kept.len() >= most
+                && let Some(oldest) = kept.pop_front()
+                && Rc::strong_count(&oldest.open) == 1
+            {
+                self.unused.set(self.unused.get().saturating_sub(1));
             }
-            kept.push(connection);
+            kept.push_back(connection);
         }
-        self.recount(&kept);
     }
 
     /// A stream of the connection to `state` that was used last, as long as it has room: the others may close for want
@@ -113,7 +116,7 @@ impl IdleChannels {
         let mut kept = self.kept.borrow_mut();
         loop {
             let has_room = |kept: &Kept| Arc::ptr_eq(&kept.state, state) && kept.capacity() > 0;
-            let last = Some(self.last.get()).filter(|&at| kept.get(at).is_some_and(has_room));
+            let last = (self.last.get()).filter(|&at| kept.get(at).is_some_and(has_room));
             let at = last.or_else(|| kept.iter().rposition(has_room))?;
             // One that is shared stays here, and is watched on.
             if !self.is_quiet(&mut kept[at]) {
@@ -125,7 +128,7 @@ impl IdleChannels {
             let (stream, shared) = connection.channel.take()?.open_stream();
             if shared.is_some() {
                 connection.channel = shared;
-                self.last.set(at);
+                self.last.set(Some(at));
                 // The pool's own, and the one here.
                 let was_unused = Rc::strong_count(&open) == 2;
                 let unused = self.unused.get();
@@ -196,7 +199,7 @@ impl IdleChannels {
         self.recount(&kept);
     }
 
-    fn recount(&self, kept: &[Kept]) {
+    fn recount(&self, kept: &VecDeque<Kept>) {
         let is_unused = |kept: &&Kept| Rc::strong_count(&kept.open) == 1;
         self.unused.set(kept.iter().filter(is_unused).count());
     }
