@@ -333,11 +333,11 @@ mod tests {
         let mut other = Buffer::take(&first.lease(), 1).expect("room");
         buffer.charge_to(&second.lease()).expect("room");
         let reserved = || (first.reserved_bytes(), second.reserved_bytes());
-        assert_eq!(reserved(), (4096, 8192));
+        assert_eq!(reserved(), (1024, 8192));
         other.charge_to(&second.lease()).expect_err("it is full");
         let own = buffer.lease().clone();
         buffer.charge_to(&own).expect("it is charged so already");
-        assert_eq!((reserved(), buffer.filled()), ((4096, 8192), &b"kept"[..]));
+        assert_eq!((reserved(), buffer.filled()), ((1024, 8192), &b"kept"[..]));
         drop((buffer, other));
         assert_eq!(reserved(), (0, 0));
     }
@@ -351,7 +351,7 @@ mod tests {
         let view = bytes.slice(1..3);
         drop(bytes);
         assert_eq!(&view[..], b"ep");
-        assert_eq!(budget.root().reserved_bytes(), 4096);
+        assert_eq!(budget.root().reserved_bytes(), 1024);
         drop(view);
         assert_eq!(budget.root().reserved_bytes(), 0);
     }

@@ -46,8 +46,12 @@ pub const BUDGET_BYTES_MIN: u64 = 8 << 20;
 /// The largest budget; more is taken for a typing mistake.
 pub const BUDGET_BYTES_MAX: u64 = 1 << 44;
 
-/// The smallest pooled buffer: a page, so that resident and charged bytes agree.
-pub const BUFFER_BYTES_MIN: usize = 4 << 10;
+/// The smallest pooled buffer: the head of most messages. Buffers of a page would lie at the same places of their pages,
+/// and share few sets of the processor's caches.
+pub const BUFFER_BYTES_MIN: usize = 1 << 10;
+
+/// Tasks that wait for so many bytes or fewer stand in one queue, in order.
+pub const WAITED_BYTES_MIN: usize = 4 << 10;
 
 /// The largest pooled buffer.
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
-use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, WAITER_BYTES, WAKES_MAX};
+use crate::limits::{BUFFER_BYTES_MAX, WAITED_BYTES_MIN, WAITER_BYTES, WAKES_MAX};
 use crate::lock::lock;
 
 /// An account, as the source of the bytes that tasks wait for.
@@ -145,7 +145,7 @@ pub(crate) struct Left {
 }
 
 /// Sizes that are queued apart: powers of two from the smallest to the largest buffer.
-const SIZES: usize = (BUFFER_BYTES_MAX.ilog2() - BUFFER_BYTES_MIN.ilog2()) as usize + 1;
+const SIZES: usize = (BUFFER_BYTES_MAX.ilog2() - WAITED_BYTES_MIN.ilog2()) as usize + 1;
 const NONE: u32 = u32::MAX;
 
 // The slab doubles when it grows; an account is a pointer.
@@ -496,7 +496,7 @@ impl<A> WaiterEntry<A> {
     /// same number.
     fn size(&self) -> usize {
         let log2 = self.bytes.max(1).next_power_of_two().ilog2();
-        let size = (log2.saturating_sub(BUFFER_BYTES_MIN.ilog2()) as usize).min(SIZES - 1);
+        let size = (log2.saturating_sub(WAITED_BYTES_MIN.ilog2()) as usize).min(SIZES - 1);
         if self.leaving == 0 {
             size
         } else {
@@ -524,7 +524,7 @@ mod tests {
             };
             entry.size()
         };
-        let (least, most) = (BUFFER_BYTES_MIN as u64, BUFFER_BYTES_MAX as u64);
+        let (least, most) = (WAITED_BYTES_MIN as u64, BUFFER_BYTES_MAX as u64);
         assert_eq!([size(0, 0), size(least, 0), size(least + 1, 0)], [0, 0, 1]);
         // Sizes above any buffer's share the largest list of their group.
         for bytes in [most, most + 1, 1 << 40] {

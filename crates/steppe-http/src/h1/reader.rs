@@ -266,7 +266,7 @@ mod tests {
     fn check(length: BodyLength, bytes: &[u8]) {
         run(async {
             // Room for what was read, and none for a copy of what follows.
-            let budget = Budget::new(4096);
+            let budget = Budget::new(1024);
             let lease = budget.root().lease();
             let (mut wire, _far) = pair();
             let mut pending = Buffer::take(&lease, bytes.len()).expect("room");

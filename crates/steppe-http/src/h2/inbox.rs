@@ -199,8 +199,8 @@ mod tests {
         inbox.push(first.into());
         let reserved = budget.root().reserved_bytes();
         let appended = std::iter::from_fn(|| inbox.append(b"x").then_some(())).count();
-        assert_eq!((appended, inbox.content.iter().count()), (4095, 1));
-        assert_eq!(inbox.bytes(), 4096);
+        assert_eq!((appended, inbox.content.iter().count()), (1023, 1));
+        assert_eq!(inbox.bytes(), 1024);
         assert_eq!(budget.root().reserved_bytes(), reserved);
     }
 

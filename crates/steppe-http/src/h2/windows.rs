@@ -448,10 +448,10 @@ mod tests {
         let all = (4 << 20) - charged_bytes(65_535);
         let _others = budget.root().lease().try_reserve(all).expect("room");
         let mut block = window.lend_block(1).expect("it is charged");
-        assert_eq!(block.bytes(), 4096);
+        assert_eq!(block.bytes(), 1024);
         assert!(Buffer::take_of(&mut block, 1).is_ok());
         let blocks = std::iter::from_fn(|| window.lend_block(1)).count();
-        assert_eq!(blocks, charged_bytes(65_535) / 4096 - 1);
+        assert_eq!(blocks, charged_bytes(65_535) / 1024 - 1);
     }
 
     #[test]

@@ -67,10 +67,10 @@ fn memory_is_taken_when_there_is_something_to_read() {
         let Poll::Ready(Ok(mut buffer)) = read else {
             panic!("{read:?}")
         };
-        assert_eq!((buffer.filled(), buffer.capacity()), (&b"hello"[..], 4096));
+        assert_eq!((buffer.filled(), buffer.capacity()), (&b"hello"[..], 1024));
         let more = transport.poll_read_more(&mut noop(), &mut buffer, 1 << 20);
         assert!(more.is_pending());
-        assert_eq!(budget.root().reserved_bytes(), 4096);
+        assert_eq!(budget.root().reserved_bytes(), 1024);
         assert!(transport.is_quiet(&mut noop()));
         drop(far);
         readable(&mut transport).await;
@@ -164,14 +164,14 @@ fn a_starved_read_goes_on_with_the_budget() {
     run(async {
         let budget = Budget::new(4096);
         let lease = budget.root().lease();
-        let held = Buffer::take(&lease, 1).expect("room");
+        let held = Buffer::take(&lease, 4096).expect("room");
         let (mut transport, mut far) = pair().await;
         far.write_all(b"hello").await.expect("room");
         readable(&mut transport).await;
-        assert!(transport.poll_read(&mut noop(), &lease, 1).is_pending());
+        assert!(transport.poll_read(&mut noop(), &lease, 4096).is_pending());
         assert!(transport.is_starved());
         drop(held);
-        let buffer = poll_fn(|cx| transport.poll_read(cx, &lease, 1)).await;
+        let buffer = poll_fn(|cx| transport.poll_read(cx, &lease, 4096)).await;
         assert_eq!(buffer.expect("bytes").filled(), b"hello");
         assert!(!transport.is_starved());
     });
@@ -250,21 +250,21 @@ fn what_arrived_filled_is_handed_over_or_waits_for_room() {
     };
     let arrived = Arrived([filled(4096), filled(8192)].into());
     let mut transport = Transport::with_driver(Box::new(arrived));
-    let Poll::Ready(Ok(first)) = transport.poll_read(&mut noop(), &lease, 1) else {
+    let Poll::Ready(Ok(first)) = transport.poll_read(&mut noop(), &lease, 4096) else {
         panic!("it is there")
     };
     assert_eq!((first.len(), route.reserved_bytes()), (4096, 4096));
     assert_eq!(ring.reserved_bytes(), 8192, "its charge moved");
     // There is no room for the next as it is, and some to copy from it.
-    let Poll::Ready(Ok(second)) = transport.poll_read(&mut noop(), &lease, 1) else {
+    let Poll::Ready(Ok(second)) = transport.poll_read(&mut noop(), &lease, 4096) else {
         panic!("it is there")
     };
     assert_eq!((second.len(), route.reserved_bytes()), (4096, 8192));
-    assert!(transport.poll_read(&mut noop(), &lease, 1).is_pending());
+    assert!(transport.poll_read(&mut noop(), &lease, 4096).is_pending());
     assert!(transport.is_starved());
     assert_eq!(route.waiting(), 1);
     drop((first, second));
-    let Poll::Ready(Ok(third)) = transport.poll_read(&mut noop(), &lease, 1) else {
+    let Poll::Ready(Ok(third)) = transport.poll_read(&mut noop(), &lease, 4096) else {
         panic!("there is room")
     };
     assert_eq!(third.len(), 4096);
@@ -282,12 +282,12 @@ fn what_arrived_filled_gives_back_what_was_drawn_for_it() {
     let lease = route.lease();
     let held = Buffer::take(&lease, 8192).expect("room");
     let ring = budget.root().child("ring", None);
-    let mut filled = Buffer::take(&ring.lease(), 1).expect("room");
+    let mut filled = Buffer::take(&ring.lease(), 4096).expect("room");
     filled.put(b"hello").expect("room");
     let mut transport = Transport::with_driver(Box::new(Arrived([filled].into())));
-    assert!(transport.poll_read(&mut noop(), &lease, 1).is_pending());
+    assert!(transport.poll_read(&mut noop(), &lease, 4096).is_pending());
     drop(held);
-    let Poll::Ready(Ok(read)) = transport.poll_read(&mut noop(), &lease, 1) else {
+    let Poll::Ready(Ok(read)) = transport.poll_read(&mut noop(), &lease, 4096) else {
         panic!("there is room")
     };
     assert_eq!(
@@ -305,14 +305,14 @@ fn a_write_does_not_hide_from_a_starved_read_that_its_peer_left() {
     run(async {
         let budget = Budget::new(4096);
         let lease = budget.root().lease();
-        let _held = Buffer::take(&lease, 1).expect("room");
+        let _held = Buffer::take(&lease, 4096).expect("room");
         let (mut transport, mut far) = pair().await;
         far.write_all(b"unread").await.expect("room");
         readable(&mut transport).await;
         let mut far = Some(far);
         let error = poll_fn(|cx| {
             // One task polls both ways; nothing but the close wakes it again.
-            let read = ready_or(transport.poll_read(cx, &lease, 1), || {
+            let read = ready_or(transport.poll_read(cx, &lease, 4096), || {
                 let slices = [IoSlice::new(b"response")];
                 assert!(transport.poll_write(cx, &slices).is_ready());
             });
