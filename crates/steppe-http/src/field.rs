@@ -148,6 +148,10 @@ impl FieldBlock {
         name: &[u8],
         value: &[u8],
     ) -> Result<(), OverBudget> {
+        debug_assert!(
+            is_token(name) && value.iter().all(|&byte| is_value_byte(byte)),
+            "a field line that can't be sent"
+        );
         // As a line of HTTP/1, so that it can go out with its neighbours in one piece.
         let start = self.bytes.len();
         self.make_room(name.len() + value.len() + 4)?;

@@ -6,6 +6,7 @@
 //! instructions a request). A stream stays until its holder [releases](super::Connection::release) it, although it may
 //! be closed by then.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use slab::Slab;
@@ -99,6 +100,8 @@ pub(super) struct Streams<T> {
     /// Streams and their slots, sorted by identifier.
     places: VecDeque<Place>,
     slots: Slab<Stream<T>>,
+    /// The slot that was found last: one event looks for its stream several times.
+    found: Cell<usize>,
     /// Streams that are not closed.
     active: usize,
     resets: RecentResets,
@@ -109,6 +112,7 @@ impl<T> Default for Streams<T> {
         Self {
             places: VecDeque::new(),
             slots: Slab::new(),
+            found: Cell::new(0),
             active: 0,
             resets: RecentResets::default(),
         }
@@ -126,7 +130,13 @@ impl<T> Streams<T> {
     }
 
     fn slot(&self, id: StreamId) -> Option<usize> {
-        Some(self.places.get(self.index(id)?)?.slot)
+        let found = self.found.get();
+        if self.slots.get(found).is_some_and(|stream| stream.id == id) {
+            return Some(found);
+        }
+        let slot = self.places.get(self.index(id)?)?.slot;
+        self.found.set(slot);
+        Some(slot)
     }
 
     fn index(&self, id: StreamId) -> Option<usize> {

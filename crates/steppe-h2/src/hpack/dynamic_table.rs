@@ -45,9 +45,8 @@ impl Pieces<'_> {
     #[must_use]
     pub fn is(&self, string: &[u8]) -> bool {
         let [front, back] = self.0;
-        string.len() == front.len() + back.len()
-            && string.starts_with(front)
-            && string.ends_with(back)
+        let is_as_long = string.len() == front.len() + back.len();
+        is_as_long && string.starts_with(front) && (back.is_empty() || string.ends_with(back))
     }
 }
 
@@ -94,6 +93,12 @@ impl DynamicTable {
         let value = name + entry.name as usize;
         let end = value + entry.value as usize;
         Some((self.pieces(name, value), self.pieces(value, end)))
+    }
+
+    /// True when the entry at a place has this name and value.
+    pub(super) fn is_entry(&self, at: usize, name: &[u8], value: &[u8]) -> bool {
+        let entry = self.entry(at);
+        entry.is_some_and(|(of_name, of_value)| of_name.is(name) && of_value.is(value))
     }
 
     fn pieces(&self, start: usize, end: usize) -> Pieces<'_> {

@@ -6,7 +6,7 @@
 
 use super::dynamic_table::{DynamicTable, TABLE_BYTES_INITIAL, entry_size};
 use super::error::Full;
-use super::field_line::FieldLine;
+use super::field_line::{FieldLine, Indexing};
 use super::history::{Hashes, History};
 use super::huffman;
 use super::integer::{self, Prefix};
@@ -135,7 +135,9 @@ impl Encoder {
         if out.left() < Self::field_bytes_max(line.name.len(), line.value.len()) {
             return Err(Full);
         }
-        if !line.name.iter().any(u8::is_ascii_uppercase) {
+        // All bytes of it: a loop that may end before is not vectorized.
+        let is_upper = |is_upper, byte: &u8| is_upper | byte.is_ascii_uppercase();
+        if !line.name.iter().fold(false, is_upper) {
             self.write(line, out);
             return Ok(());
         }
@@ -152,6 +154,13 @@ impl Encoder {
     }
 
     fn write(&mut self, line: &FieldLine<'_>, out: &mut Out<'_>) {
+        let hashes = Hashes::of(line.name, line.value);
+        // Most lines are entries, and no secret ever becomes one.
+        if line.indexing != Indexing::Never
+            && let Some(at) = self.history.find_lately(&self.table, hashes, line)
+        {
+            return Prefix::INDEXED.write(dynamic_index(at), out);
+        }
         let name = static_table::find_name(line.name);
         let policy = Policy::of(line);
         if policy == Policy::Never {
@@ -165,12 +174,16 @@ impl Encoder {
         if policy == Policy::Literal || size > self.table.size_max() as usize / 2 {
             return write_literal(Prefix::WITHOUT, name, line, out);
         }
-        self.write_or_insert(name, line, out);
+        self.write_or_insert(name, (line, hashes), out);
     }
 
     /// Writes a field line that may become an entry; `name` is the index of its name in the static table.
-    fn write_or_insert(&mut self, name: Option<usize>, line: &FieldLine<'_>, out: &mut Out<'_>) {
-        let hashes = Hashes::of(line.name, line.value);
+    fn write_or_insert(
+        &mut self,
+        name: Option<usize>,
+        (line, hashes): (&FieldLine<'_>, Hashes),
+        out: &mut Out<'_>,
+    ) {
         if let Some(at) = self.history.find(&self.table, hashes, line) {
             return Prefix::INDEXED.write(dynamic_index(at), out);
         }

@@ -24,9 +24,19 @@ pub(super) struct Hashes {
 pub(super) struct History {
     /// Oldest first; before those of the table's entries are those that it has evicted since the last insertion.
     entries: VecDeque<Hashes>,
+    /// Entries that were inserted in all; it wraps around.
+    inserted: u32,
     /// Each hash has one place, where it stays until another one comes there. Where more field lines take turns than
     /// there are places, some are still found; a queue would have dropped each before it came again.
-    seen: Option<Box<[u32; SEEN]>>,
+    seen: Option<Box<[Seen; SEEN]>>,
+}
+
+/// A field line that was seen lately.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    line: u32,
+    /// [`History::inserted`] once it was an entry; 0: it was none.
+    inserted: u32,
 }
 
 impl Hashes {
@@ -40,20 +50,35 @@ impl Hashes {
 }
 
 impl History {
-    /// The place in the table of the entry with a name and value, the newest being at 0.
-    pub(super) fn find(
+    /// As [`History::find`], of a field line whose place among those seen lately no other one has taken.
+    pub(super) fn find_lately(
         &self,
         table: &DynamicTable,
         hashes: Hashes,
         line: &FieldLine<'_>,
     ) -> Option<usize> {
-        let is_same = |at: usize| {
-            let entry = table.entry(at);
-            entry.is_some_and(|(name, value)| name.is(line.name) && value.is(line.value))
-        };
+        let seen = self.seen.as_deref()?[hashes.line as usize % SEEN];
+        if seen.line != hashes.line || seen.inserted == 0 {
+            return None;
+        }
+        let at = self.inserted.wrapping_sub(seen.inserted) as usize;
+        table.is_entry(at, line.name, line.value).then_some(at)
+    }
+
+    /// The place in the table of the entry with a name and value, the newest being at 0.
+    pub(super) fn find(
+        &mut self,
+        table: &DynamicTable,
+        hashes: Hashes,
+        line: &FieldLine<'_>,
+    ) -> Option<usize> {
         let entries = self.entries.iter().rev().enumerate();
         let mut found = entries.filter(|(_, entry)| entry.line == hashes.line);
-        found.find(|(at, _)| is_same(*at)).map(|(at, _)| at)
+        let is_same = |at: usize| table.is_entry(at, line.name, line.value);
+        let (at, _) = found.find(|(at, _)| is_same(*at))?;
+        let later = u32::try_from(at).unwrap_or(u32::MAX);
+        self.see(hashes, self.inserted.wrapping_sub(later));
+        Some(at)
     }
 
     /// The place in the table of the newest entry with a name.
@@ -71,9 +96,14 @@ impl History {
 
     /// Remembers a field line. True: it was seen lately.
     pub(super) fn is_repeated(&mut self, hashes: Hashes) -> bool {
-        let seen = self.seen.get_or_insert_with(|| Box::new([0; SEEN]));
-        let place = &mut seen[hashes.line as usize % SEEN];
-        std::mem::replace(place, hashes.line) == hashes.line
+        self.see(hashes, 0).line == hashes.line
+    }
+
+    /// Remembers a field line in the place of another one, which is returned.
+    fn see(&mut self, hashes: Hashes, inserted: u32) -> Seen {
+        let seen = (self.seen).get_or_insert_with(|| Box::new([Seen::default(); SEEN]));
+        let line = hashes.line;
+        std::mem::replace(&mut seen[line as usize % SEEN], Seen { line, inserted })
     }
 
     /// The table has a new entry, and has evicted what is not in it anymore.
@@ -82,6 +112,8 @@ impl History {
         self.entries.drain(..evicted);
         grow(&mut self.entries, 1, entries_max(table.size_max()));
         self.entries.push_back(hashes);
+        self.inserted = self.inserted.wrapping_add(1);
+        self.see(hashes, self.inserted);
     }
 
     /// Bytes that it has allocated.
@@ -94,7 +126,7 @@ impl History {
     pub(super) const fn memory_bytes_max(table_bytes_max: u32) -> usize {
         match entries_max(table_bytes_max) {
             0 => 0,
-            entries => size_of::<[u32; SEEN]>() + entries * size_of::<Hashes>(),
+            entries => size_of::<[Seen; SEEN]>() + entries * size_of::<Hashes>(),
         }
     }
 }
@@ -121,6 +153,14 @@ mod tests {
     use super::super::field_line::Indexing;
     use super::*;
 
+    fn line<'a>(name: &'a str, value: &'a str) -> FieldLine<'a> {
+        FieldLine {
+            name: name.as_bytes(),
+            value: value.as_bytes(),
+            indexing: Indexing::Without,
+        }
+    }
+
     #[test]
     fn field_lines_with_the_same_hashes_are_told_apart() {
         let same = Hashes { name: 1, line: 1 };
@@ -130,16 +170,16 @@ mod tests {
             table.insert(name.as_bytes(), value.as_bytes());
             history.inserted(same, &table);
         }
-        let find = |name: &str, value: &str| {
-            let line = FieldLine {
-                name: name.as_bytes(),
-                value: value.as_bytes(),
-                indexing: Indexing::Without,
-            };
-            history.find(&table, same, &line)
-        };
+        let mut find = |name, value| history.find(&table, same, &line(name, value));
         assert_eq!((find("a", "1"), find("b", "2")), (Some(1), Some(0)));
         assert_eq!((find("a", "2"), find("c", "2")), (None, None));
+        // The one that was looked for last has the place of both.
+        let lately = |history: &History, line| history.find_lately(&table, same, &line);
+        assert_eq!(lately(&history, line("b", "2")), Some(0));
+        assert_eq!(lately(&history, line("a", "1")), None);
+        assert_eq!(history.find(&table, same, &line("a", "1")), Some(1));
+        assert_eq!(lately(&history, line("a", "1")), Some(1));
+        assert_eq!(lately(&history, line("b", "2")), None);
         let find_name = |name: &[u8]| history.find_name(&table, same, name);
         assert_eq!((find_name(b"a"), find_name(b"b")), (Some(1), Some(0)));
         assert_eq!(find_name(b"c"), None);

@@ -9,7 +9,7 @@ use steppe_mem::{Buffer, Lease, OverBudget};
 
 use crate::error::GatewayError;
 use crate::exchange::Outgoing as Request;
-use crate::field::{FieldId, is_field_line};
+use crate::field::FieldId;
 use crate::h2::head::{FIELD_OVERHEAD, content_length, has_valid_lines, line};
 use crate::h2::inbox::ReceivedSection;
 use crate::h2::websocket::{self, WEBSOCKET};
@@ -72,10 +72,10 @@ impl<'a> RequestLines<'a> {
             path,
             protocol,
         ];
-        let kept = (self.head.fields.iter()).filter(move |&(id, name, value)| {
+        let kept = (self.head.fields.iter()).filter(move |&(id, name, _)| {
             let is_own = matches!(id, FieldId::Host | FieldId::ContentLength | FieldId::Te);
             let is_of_handshake = is_extended && name.eq_ignore_ascii_case(websocket::KEY);
-            !id.is_hop_by_hop() && !is_own && !is_of_handshake && is_field_line(name, value)
+            !id.is_hop_by_hop() && !is_own && !is_of_handshake
         });
         let kept = kept.map(|(_, name, value)| line(name, value));
         let length = &self.length[..self.length_digits];

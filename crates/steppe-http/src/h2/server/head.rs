@@ -17,7 +17,7 @@ use crate::date::DATE_BYTES;
 use crate::encoder::Encoder;
 use crate::error::GatewayError;
 use crate::exchange::{Refusal, RefusalContent};
-use crate::field::{FieldBlock, FieldId, Span, is_field_line, is_token};
+use crate::field::{FieldBlock, FieldId, Span, is_token};
 use crate::gateway::ListenerSettings;
 use crate::h2::head::{TrailersError, content_length, has_valid_lines, line};
 use crate::h2::inbox::ReceivedSection;
@@ -363,10 +363,10 @@ impl<'a> ResponseLines<'a> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = FieldLine<'_>> + Clone {
-        let kept = self.fields.iter().filter(|&(id, name, value)| {
+        let kept = self.fields.iter().filter(|&(id, name, _)| {
             let is_replaced = id == FieldId::ContentLength && self.replaces_length;
             let is_of_handshake = self.is_upgrade && name.eq_ignore_ascii_case(websocket::ACCEPT);
-            !id.is_hop_by_hop() && !is_replaced && !is_of_handshake && is_field_line(name, value)
+            !id.is_hop_by_hop() && !is_replaced && !is_of_handshake
         });
         let kept = kept.map(|(_, name, value)| line(name, value));
         self.own.first().chain(kept).chain(self.own.last())
