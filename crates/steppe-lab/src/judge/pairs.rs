@@ -109,10 +109,14 @@ fn finding(
     finding.confidence = Some(comparison.confidence);
     finding.points = comparison.pairs;
     finding.series = 2;
+    let amount = format!("{} times the", number(ratio.estimate));
+    // More of it is better: the ratio is the other way round, so that above 1 the second variant is the worse.
+    let sentence = match metric {
+        AbMetric::Throughput => format!("the first variant's throughput is {amount} second's"),
+        _ => format!("{} is {amount} first variant's", metric.name()),
+    };
     finding.text = format!(
-        "{} is {} times the first variant's ({} to {}, {} pairs)",
-        metric.name(),
-        number(ratio.estimate),
+        "{sentence} ({} to {}, {} pairs)",
         number(ratio.lower),
         number(ratio.upper),
         comparison.pairs
