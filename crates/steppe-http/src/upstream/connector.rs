@@ -84,12 +84,12 @@ impl Connector {
         &self.lease
     }
 
-    /// The memory of a connection, beside its streams.
+    /// The memory of a connection, beside its streams, from `lease`, which all of its memory is charged to.
     ///
     /// # Errors
-    /// The budget has no room.
-    pub(crate) fn reserve(&self) -> Result<Reservation, OverBudget> {
-        self.lease.try_reserve(self.codec.connection_bytes())
+    /// The budget has no room, or the client that `lease` counts for no share of it.
+    pub(crate) fn reserve(&self, lease: &Lease) -> Result<Reservation, OverBudget> {
+        lease.try_admit(self.codec.connection_bytes())
     }
 
     /// Connects, within the time that `peer` may take. `charge` is what [`Connector::reserve`] gave.
@@ -98,11 +98,12 @@ impl Connector {
         peer: Peer<'_>,
         charge: Reservation,
     ) -> Result<Box<dyn Channel>, Failure> {
-        match timeout(peer.timeout, self.establish(peer)).await {
+        let lease = charge.lease().clone();
+        match timeout(peer.timeout, self.establish(peer, &lease)).await {
             Ok(Ok(transport)) => Ok(self.codec.open(Established {
                 transport,
                 is_secure: peer.tls.is_some(),
-                lease: self.lease.clone(),
+                lease,
                 charge,
                 traffic: self.traffic.clone(),
             })),
@@ -117,7 +118,7 @@ impl Connector {
         }
     }
 
-    async fn establish(&self, peer: Peer<'_>) -> Result<Transport, EstablishError> {
+    async fn establish(&self, peer: Peer<'_>, lease: &Lease) -> Result<Transport, EstablishError> {
         let transport = self.establish_plain(peer).await?;
         let Some(tls) = peer.tls else {
             return Ok(transport);
@@ -127,7 +128,7 @@ impl Connector {
             ServerAddress::Ip(address) => Some(address.ip().to_string()),
             ServerAddress::Unix(_) => None,
         };
-        let session = tls.connect(transport, host.as_deref(), &self.lease).await?;
+        let session = tls.connect(transport, host.as_deref(), lease).await?;
         Ok(session.0)
     }
 

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use steppe_mem::Lease;
 use steppe_net::clock;
 use steppe_net::proxy_protocol::Ends;
 use tokio::time::timeout;
@@ -54,6 +55,8 @@ pub struct Pool {
     /// No snapshot has the upstream any more: nothing is kept.
     is_retired: Cell<bool>,
     connector: Connector,
+    /// For connections that serve one exchange: their memory counts for its client. `None`: they are kept for others.
+    client_lease: Option<Lease>,
     /// Connections that others wait for.
     under_way: Rc<UnderWay>,
     metrics: UpstreamMetrics,
@@ -89,6 +92,10 @@ impl Pool {
         } = parts;
         let seed = random::seed();
         let picker = Picker::new(upstream.settings().balance.clone(), worker, seed);
+        let settings = upstream.settings();
+        // One that names a client is of no use to another.
+        let is_kept = settings.keepalive > 0 && settings.proxy_protocol.is_none();
+        let client_lease = (!is_kept).then(|| connector.lease().account().client_lease());
         let pool = Self {
             upstream,
             picker: RefCell::new(picker),
@@ -97,6 +104,7 @@ impl Pool {
             idle: last.map_or_else(IdleChannels::new, |last| Rc::clone(&last.idle)),
             is_retired: Cell::new(false),
             connector,
+            client_lease,
             under_way: Rc::default(),
             metrics,
         };
@@ -326,18 +334,13 @@ impl Pool {
 
     /// True when exchanges share connections.
     fn is_shared(&self) -> bool {
-        // One that names a client is of no use to another.
-        let is_kept = self.settings().keepalive > 0 && self.settings().proxy_protocol.is_none();
-        is_kept && self.connector.is_shared()
+        self.client_lease.is_none() && self.connector.is_shared()
     }
 
     /// Keeps a connection for other exchanges, if it may be used for them.
     fn keep(&self, connection: Kept) {
-        let keepalive = self.settings().keepalive;
-        // One that names a client is of no use to another.
-        let is_named = self.settings().proxy_protocol.is_some();
-        if keepalive > 0 && !is_named && !self.is_retired.get() {
-            self.idle.put(connection, keepalive);
+        if self.client_lease.is_none() && !self.is_retired.get() {
+            self.idle.put(connection, self.settings().keepalive);
             self.count_idle();
         }
     }
@@ -499,9 +502,13 @@ impl Pool {
         server: usize,
         ends: Option<Ends>,
     ) -> Result<PooledStream, (GatewayError, Option<Failure>)> {
-        let charge = self.connector.lease().try_reserve(CONNECTION_BYTES);
+        let lease = match &self.client_lease {
+            Some(lease) => &lease.of_present_holder(),
+            None => self.connector.lease(),
+        };
+        let charge = lease.try_admit(CONNECTION_BYTES);
         let charge = charge.map_err(|error| (error.into(), None))?;
-        let of_codec = self.connector.reserve();
+        let of_codec = self.connector.reserve(lease);
         let of_codec = of_codec.map_err(|error| (error.into(), None))?;
         let pending = Pending::new(state);
         let under_way = self.is_shared().then(|| self.under_way.begin(state));

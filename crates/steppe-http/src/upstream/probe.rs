@@ -176,7 +176,8 @@ impl Probed {
             ends: None,
             timeout: self.health.timeout,
         };
-        let charge = self.connector.reserve().map_err(GatewayError::from)?;
+        let charge = self.connector.reserve(self.connector.lease());
+        let charge = charge.map_err(GatewayError::from)?;
         let channel = self.connector.connect(peer, charge).await;
         let channel = channel.map_err(|failure| match failure {
             Failure::ConnectTimeout => ProbeFailure::Timeout,

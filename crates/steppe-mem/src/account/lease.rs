@@ -185,6 +185,15 @@ impl Lease {
         }
     }
 
+    /// [`Lease::of_holder`] of the holder in whose scope this is called; the same lease outside of one.
+    #[must_use]
+    pub fn of_present_holder(&self) -> Self {
+        match current() {
+            Some(holder) => self.of_holder(&holder),
+            None => self.clone(),
+        }
+    }
+
     fn new(account: &Account, purpose: Purpose) -> Self {
         let slot = account.add_slot(purpose);
         Self { slot, holder: None }

@@ -166,6 +166,12 @@ fn calls_whose_messages_wait() {
     messages_that_wait(GRPC).run(Over::Tcp, 64);
 }
 
+/// Each has a connection to the server for itself (`keepalive = 0`), whose memory is its client's.
+#[test]
+fn calls_of_http1_whose_messages_wait() {
+    messages_of_http1_that_wait(WEB_TEXT).run(Over::Tcp, 64);
+}
+
 #[test]
 fn every_row_of_grpc() {
     if is_left_to_long_tier("every row of gRPC and gRPC-Web") {
