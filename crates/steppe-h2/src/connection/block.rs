@@ -6,7 +6,7 @@
 use steppe_mem::{Buffer, OverBudget, Reservation};
 
 use crate::error::{ErrorCode, Violation};
-use crate::hpack::{Decoder, FieldSink, Indexing};
+use crate::hpack::{Decoder, FieldSink, Indexing, Pieces};
 use crate::limits::{BLOCK_FRAMES_MAX, SCRATCH_BYTES, SECTION_FACTOR_MAX};
 use crate::message::{SectionCheck, SectionKind};
 use crate::settings::LocalSettings;
@@ -149,6 +149,9 @@ impl<B: Section> Block<B> {
     }
 }
 
+/// RFC 9113 §6.5.2: octets that a field line counts beside its text.
+const LINE_BYTES: usize = 32;
+
 /// A sink before the section, which counts and checks field lines.
 struct Lines<'a, B> {
     block: &'a mut Block<B>,
@@ -266,6 +269,24 @@ impl<B: Section> FieldSink for Lines<'_, B> {
         }
     }
 
+    fn take_line(&mut self, name: Pieces<'_>, value: Pieces<'_>) -> bool {
+        let text_bytes = name.bytes() + value.bytes();
+        let has_limits = !self.is_over_limit(text_bytes + LINE_BYTES)
+            && self.block.lines < self.settings.section_lines_max as usize;
+        let Some(section) = self.kept().filter(|_| has_limits) else {
+            return false;
+        };
+        if !section.take_line(name, value) {
+            return false;
+        }
+        if let Target::Kept(section) = &self.block.target {
+            let (name, value) = section.last();
+            self.block.check.line(name, value);
+        }
+        self.count(text_bytes);
+        true
+    }
+
     fn last(&self) -> (&[u8], &[u8]) {
         match (&self.block.target, &self.block.scratch) {
             (_, Some(scratch)) => scratch.last(),
@@ -283,9 +304,8 @@ impl<B: Section> FieldSink for Lines<'_, B> {
 }
 
 impl<B> Lines<'_, B> {
-    /// RFC 9113 §6.5.2: a field line counts 32 octets more than its text.
+    /// Counts a field line.
     fn count(&mut self, text_bytes: usize) {
-        const LINE_BYTES: usize = 32;
         let block = &mut *self.block;
         block.section_bytes = block.section_bytes.saturating_add(text_bytes + LINE_BYTES);
         block.lines += 1;

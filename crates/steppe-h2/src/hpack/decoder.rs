@@ -213,6 +213,11 @@ impl Decoder {
         match self.representation {
             Representation::SizeUpdate => return self.resize(value),
             Representation::Indexed => {
+                if let Some((name, value)) = entry(&self.table, value as usize)
+                    && sink.take_line(name, value)
+                {
+                    return Ok(());
+                }
                 self.add_entry(value, Part::Value, sink)?;
                 return self.end_field(sink);
             }

@@ -41,12 +41,19 @@ struct Entry {
 pub struct Pieces<'a>(pub [&'a [u8]; 2]);
 
 impl Pieces<'_> {
+    /// Its length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0[0].len() + self.0[1].len()
+    }
+
     /// Compares with a string.
     #[must_use]
     pub fn is(&self, string: &[u8]) -> bool {
         let [front, back] = self.0;
-        let is_as_long = string.len() == front.len() + back.len();
-        is_as_long && string.starts_with(front) && (back.is_empty() || string.ends_with(back))
+        string.len() == self.bytes()
+            && string.starts_with(front)
+            && (back.is_empty() || string.ends_with(back))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where decoded field lines go.
 
+use super::dynamic_table::Pieces;
 use super::field_line::Indexing;
 
 /// Receives the field lines of a field block, in memory of its own.
@@ -22,6 +23,12 @@ pub trait FieldSink {
 
     /// The value is whole, and so is the field line.
     fn end_field(&mut self, indexing: Indexing);
+
+    /// Takes a whole field line, which stands in a table, at once. False: nothing was taken, and the line comes piece by
+    /// piece.
+    fn take_line(&mut self, _name: Pieces<'_>, _value: Pieces<'_>) -> bool {
+        false
+    }
 
     /// Name and value of the field line that ended last: the dynamic table takes them from here.
     fn last(&self) -> (&[u8], &[u8]);

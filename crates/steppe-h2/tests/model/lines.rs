@@ -1,7 +1,7 @@
 //! Field lines of a section.
 
 use steppe_h2::Section;
-use steppe_h2::hpack::{FieldLine, FieldSink, Indexing};
+use steppe_h2::hpack::{FieldLine, FieldSink, Indexing, Pieces};
 
 /// Field lines one behind the other.
 #[derive(Debug, Default)]
@@ -39,6 +39,21 @@ impl FieldSink for Lines {
         let name = self.name.take().expect("its name has ended");
         self.lines.push((self.line, name, self.filled));
         self.line = self.filled;
+    }
+
+    /// Every other one.
+    fn take_line(&mut self, name: Pieces<'_>, value: Pieces<'_>) -> bool {
+        if self.lines.len() % 2 == 1 {
+            return false;
+        }
+        self.bytes.truncate(self.filled);
+        name.0.iter().for_each(|piece| self.bytes.extend(*piece));
+        let end = self.bytes.len();
+        value.0.iter().for_each(|piece| self.bytes.extend(*piece));
+        self.filled = self.bytes.len();
+        self.lines.push((self.line, end, self.filled));
+        self.line = self.filled;
+        true
     }
 
     fn last(&self) -> (&[u8], &[u8]) {

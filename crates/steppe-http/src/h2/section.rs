@@ -4,7 +4,7 @@
 //! Pseudo-header fields lie among them and are no fields of the head.
 
 use steppe_h2::Section;
-use steppe_h2::hpack::{FieldSink, Indexing};
+use steppe_h2::hpack::{FieldSink, Indexing, Pieces};
 use steppe_h2::message::Pseudo;
 use steppe_mem::{Buffer, OverBudget, Reservation};
 
@@ -102,6 +102,26 @@ impl HeadSection {
         true
     }
 
+    /// Takes note of a line whose bytes are there.
+    fn note_line(&mut self, name: Span, value: Span) {
+        self.last = (name, value);
+        self.line = self.bytes.len();
+        let bytes = self.bytes.filled();
+        if name.of(bytes).first() == Some(&b':')
+            && let Some(pseudo) = Pseudo::of(name.of(bytes))
+        {
+            self.pseudo[pseudo as usize] = Some(value);
+            return;
+        }
+        let mut field = Field::new(bytes, name, value);
+        if name.of(bytes).contains(&b'_') {
+            field = field.with_underscore();
+        }
+        if self.fields.try_push(field, self.bytes.lease()).is_err() {
+            self.has_no_room = true;
+        }
+    }
+
     fn put_end(&mut self, end: &[u8]) {
         if self.bytes.put(end).is_err() && (!self.grow(LINE_ENDS) || self.bytes.put(end).is_err()) {
             self.has_no_room = true;
@@ -130,21 +150,27 @@ impl FieldSink for HeadSection {
         let name_end = self.name.take().unwrap_or(end);
         let name = Span::new(self.line, name_end);
         let value = Span::new((name_end + 2).min(end), end);
-        self.last = (name, value);
         self.put_end(b"\r\n");
-        self.line = self.bytes.len();
-        let bytes = self.bytes.filled();
-        if let Some(pseudo) = Pseudo::of(name.of(bytes)) {
-            self.pseudo[pseudo as usize] = Some(value);
-            return;
+        self.note_line(name, value);
+    }
+
+    fn take_line(&mut self, name: Pieces<'_>, value: Pieces<'_>) -> bool {
+        let bytes = name.bytes() + value.bytes() + LINE_ENDS;
+        if self.has_no_room || self.bytes.spare() < bytes {
+            return false;
         }
-        let mut field = Field::new(bytes, name, value);
-        if name.of(bytes).contains(&b'_') {
-            field = field.with_underscore();
+        let room = &mut self.bytes.spare_mut()[..bytes];
+        let mut left = &mut room[..];
+        for part in [name.0[0], name.0[1], b": ", value.0[0], value.0[1], b"\r\n"] {
+            let (place, rest) = left.split_at_mut(part.len());
+            place.copy_from_slice(part);
+            left = rest;
         }
-        if self.fields.try_push(field, self.bytes.lease()).is_err() {
-            self.has_no_room = true;
-        }
+        self.bytes.advance(bytes);
+        let name = Span::new(self.line, self.line + name.bytes());
+        let value = Span::new(name.end() + 2, name.end() + 2 + value.bytes());
+        self.note_line(name, value);
+        true
     }
 
     fn last(&self) -> (&[u8], &[u8]) {
@@ -176,6 +202,82 @@ impl Section for HeadSection {
                 Some(&bytes[(name + 2).min(bytes.len())..]),
             ),
             None => (&bytes[self.line..], None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_h2::hpack::{Decoder, Encoder, FieldLine, Out};
+    use steppe_mem::Budget;
+
+    use super::*;
+    use crate::h2::head::line;
+
+    /// A sink that takes no line at once.
+    struct Piecewise(HeadSection);
+
+    impl FieldSink for Piecewise {
+        fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
+            self.0.room(bytes)
+        }
+
+        fn advance(&mut self, bytes: usize) {
+            self.0.advance(bytes);
+        }
+
+        fn end_name(&mut self) {
+            self.0.end_name();
+        }
+
+        fn end_field(&mut self, indexing: Indexing) {
+            self.0.end_field(indexing);
+        }
+
+        fn last(&self) -> (&[u8], &[u8]) {
+            self.0.last()
+        }
+
+        fn lost(&mut self, bytes: usize) {
+            self.0.lost(bytes);
+        }
+    }
+
+    /// Lines that are entries come at once or in pieces: the section is the same.
+    #[test]
+    fn lines_of_a_table_are_kept_as_those_that_come_in_pieces() {
+        let budget = Budget::new(1 << 20);
+        let lease = budget.root().lease();
+        let lines: [FieldLine<'_>; 5] = [
+            line(b":method", b"GET"),
+            line(b":path", b"/"),
+            line(b"x_under", b"a"),
+            line(b"empty", b""),
+            line(b"content-length", b"5"),
+        ];
+        let mut encoder = Encoder::new(4096);
+        let [mut whole, mut pieces] = [(); 2].map(|()| Decoder::new(4096));
+        // From the third time on, each line is an entry.
+        for _ in 0..4 {
+            let mut room = [0; 512];
+            let mut out = Out::new(&mut room);
+            encoder.begin(&mut out).expect("room");
+            for line in &lines {
+                encoder.field(line, &mut out).expect("room");
+            }
+            let take = || HeadSection::take(&mut lease.try_reserve(2048).expect("room"));
+            let mut at_once = take().expect("room");
+            let mut piecewise = Piecewise(take().expect("room"));
+            whole.decode(out.written(), &mut at_once).expect("valid");
+            pieces.decode(out.written(), &mut piecewise).expect("valid");
+            let piecewise = piecewise.0;
+            assert_eq!(at_once.bytes(), piecewise.bytes());
+            assert_eq!(at_once.last(), piecewise.last());
+            for pseudo in [Pseudo::Method, Pseudo::Path, Pseudo::Status] {
+                assert_eq!(at_once.pseudo(pseudo), piecewise.pseudo(pseudo));
+            }
+            let fields = |section: HeadSection| format!("{:?}", section.into_fields().fields());
+            assert_eq!(fields(at_once), fields(piecewise));
         }
     }
 }
