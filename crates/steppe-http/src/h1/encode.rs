@@ -11,6 +11,7 @@ use crate::encoder::{Encoder, Put};
 use crate::exchange::{Refusal, RefusalContent};
 use crate::field::{FieldBlock, FieldId};
 use crate::head::{Announced, ContentLength, MethodKind, RequestHead, ResponseHead};
+use crate::limits::COPIED_PART_BYTES_MAX;
 use crate::message::{self, OwnFields};
 use crate::status;
 
@@ -83,7 +84,8 @@ pub fn request_length(head: &RequestHead) -> BodyLength {
 /// # Errors
 /// Where the budget has no room.
 pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer, OverBudget> {
-    Encoder::encode(lease, room_for(&head.fields), |out| {
+    let room = room_for(&head.fields, request_length(head));
+    Encoder::encode(lease, room, |out| {
         out.put(head.method());
         out.put(b" ");
         out.put(if head.is_connect() {
@@ -143,7 +145,7 @@ pub fn response(
         announced,
         persistence,
     } = plan;
-    Encoder::encode(lease, room_for(&head.fields), |out| {
+    Encoder::encode(lease, room_for(&head.fields, length), |out| {
         put_status_line(out, head.status, head.reason());
         let own = OwnFields::of_response(head, announced);
         put_fields(out, &head.fields, |id| {
@@ -213,7 +215,8 @@ pub fn refusal(
 /// # Errors
 /// Where the budget has no room.
 pub fn trailers(fields: &FieldBlock) -> Result<Buffer, OverBudget> {
-    Encoder::encode(fields.lease(), room_for(fields), |out| {
+    let room = room_for(fields, BodyLength::Empty);
+    Encoder::encode(fields.lease(), room, |out| {
         out.put(b"0\r\n");
         for (id, name, value) in fields.iter() {
             if !id.is_refused_as_trailer(name) {
@@ -232,11 +235,19 @@ fn put_status_line(out: &mut Encoder<'_>, status: u16, reason: &[u8]) {
     out.put(b"\r\n");
 }
 
-/// The usual size of a head: as much as it had, a few fields of ours, and some
-/// content behind it.
-fn room_for(fields: &FieldBlock) -> usize {
+/// The usual size of a head, as much as it had and a few fields of ours, with the content that is copied behind it.
+fn room_for(fields: &FieldBlock, length: BodyLength) -> usize {
     const OURS: usize = 512;
-    fields.bytes().len() + OURS
+    let head = fields.bytes().len() + OURS;
+    let content = match length {
+        BodyLength::Known(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
+        BodyLength::Empty => 0,
+        BodyLength::Chunked | BodyLength::UntilEnd => COPIED_PART_BYTES_MAX,
+    };
+    match content > COPIED_PART_BYTES_MAX {
+        true => head,
+        false => head.max((head + content).min(COPIED_PART_BYTES_MAX)),
+    }
 }
 
 #[cfg(test)]
