@@ -40,6 +40,12 @@ struct Update {
     last: u32,
 }
 
+/// A field line that is looked for.
+struct Hashed<'a> {
+    line: &'a FieldLine<'a>,
+    hashes: Hashes,
+}
+
 impl Encoder {
     /// Longest output of [`Encoder::begin`].
     pub const BEGIN_BYTES_MAX: usize = 2 * INDEX_BYTES_MAX;
@@ -174,16 +180,12 @@ impl Encoder {
         if policy == Policy::Literal || size > self.table.size_max() as usize / 2 {
             return write_literal(Prefix::WITHOUT, name, line, out);
         }
-        self.write_or_insert(name, (line, hashes), out);
+        self.write_or_insert(name, Hashed { line, hashes }, out);
     }
 
     /// Writes a field line that may become an entry; `name` is the index of its name in the static table.
-    fn write_or_insert(
-        &mut self,
-        name: Option<usize>,
-        (line, hashes): (&FieldLine<'_>, Hashes),
-        out: &mut Out<'_>,
-    ) {
+    fn write_or_insert(&mut self, name: Option<usize>, hashed: Hashed<'_>, out: &mut Out<'_>) {
+        let Hashed { line, hashes } = hashed;
         if let Some(at) = self.history.find(&self.table, hashes, line) {
             return Prefix::INDEXED.write(dynamic_index(at), out);
         }
