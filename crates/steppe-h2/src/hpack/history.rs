@@ -76,8 +76,12 @@ impl History {
         let mut found = entries.filter(|(_, entry)| entry.line == hashes.line);
         let is_same = |at: usize| table.is_entry(at, line.name, line.value);
         let (at, _) = found.find(|(at, _)| is_same(*at))?;
-        let later = u32::try_from(at).unwrap_or(u32::MAX);
-        self.see(hashes, self.inserted.wrapping_sub(later));
+        // A line that is no entry yet keeps the place: it becomes one when it comes again.
+        let seen = self.seen.as_deref();
+        if seen.is_none_or(|seen| seen[hashes.line as usize % SEEN].inserted != 0) {
+            let later = u32::try_from(at).unwrap_or(u32::MAX);
+            self.see(hashes, self.inserted.wrapping_sub(later));
+        }
         Some(at)
     }
 
