@@ -16,7 +16,7 @@
 //! - `buffer.rs`: pooled buffer with its reservation
 //! - `chunk.rs`: content that several readers share, charged once
 //! - `pool.rs`: idle buffers of each thread, by size class
-//! - `size_class.rs`: size classes of pooled buffers, 4 KiB to 64 MiB
+//! - `size_class.rs`: size classes of pooled buffers, 1 KiB to 64 MiB
 //! - `alloc.rs`: counting wrapper of the process's allocator: live bytes, allocations of a thread
 //! - `measured.rs`: reservation for a value by the bytes that its construction allocates
 //! - `lock.rs`: locks that ignore poisoning

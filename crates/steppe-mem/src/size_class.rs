@@ -1,6 +1,6 @@
 //! Size classes of pooled buffers.
 //!
-//! Classes double from 4 KiB to 256 KiB, then go in four steps a doubling up to 64 MiB.
+//! Classes double from 1 KiB to 256 KiB, then go in four steps a doubling up to 64 MiB.
 
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, HEAP_CLASS_BYTES_MAX};
 

@@ -7,11 +7,15 @@ use steppe_h2::Section;
 use steppe_h2::hpack::{FieldSink, Indexing, Pieces};
 use steppe_h2::message::Pseudo;
 use steppe_mem::{Buffer, OverBudget, Reservation};
+use steppe_net::limits::ROOMY_BYTES;
 
 use crate::field::{Field, FieldBlock, FieldId, FieldList, Span};
 
 /// Bytes of a section at first. Most requests of browsers fit.
 const BYTES_FIRST: usize = 1 << 10;
+
+/// The same where the budget is short: a larger head would have to find more, after it has waited for its room.
+const BYTES_FIRST_SCARCE: usize = 4 << 10;
 
 /// Bytes beside each line: `: ` and CRLF.
 const LINE_ENDS: usize = 4;
@@ -35,8 +39,14 @@ impl HeadSection {
     /// # Errors
     /// The budget has no room.
     pub(super) fn take(room: &mut Reservation) -> Result<Self, OverBudget> {
+        let is_roomy = room.lease().account().headroom_bytes() > ROOMY_BYTES;
+        let bytes = if is_roomy {
+            BYTES_FIRST
+        } else {
+            BYTES_FIRST_SCARCE
+        };
         Ok(Self {
-            bytes: Buffer::take_of(room, BYTES_FIRST)?,
+            bytes: Buffer::take_of(room, bytes)?,
             fields: FieldList::take(),
             pseudo: [None; 6],
             line: 0,

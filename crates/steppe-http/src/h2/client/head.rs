@@ -77,7 +77,8 @@ impl<'a> RequestLines<'a> {
             let is_of_handshake = is_extended && name.eq_ignore_ascii_case(websocket::KEY);
             !id.is_hop_by_hop() && !is_own && !is_of_handshake
         });
-        let kept = kept.map(|(_, name, value)| line(name, value));
+        // RFC 9113 §8.2.1: no white space is around a value. Joined cookies may leave some, and services of the plane.
+        let kept = kept.map(|(_, name, value)| line(name, value.trim_ascii()));
         let length = &self.length[..self.length_digits];
         let length = (self.length_digits > 0).then(|| line(b"content-length", length));
         let te = (self.head.takes_trailers).then(|| line(b"te", b"trailers"));

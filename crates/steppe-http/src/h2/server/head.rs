@@ -368,7 +368,7 @@ impl<'a> ResponseLines<'a> {
             let is_of_handshake = self.is_upgrade && name.eq_ignore_ascii_case(websocket::ACCEPT);
             !id.is_hop_by_hop() && !is_replaced && !is_of_handshake
         });
-        let kept = kept.map(|(_, name, value)| line(name, value));
+        let kept = kept.map(|(_, name, value)| line(name, value.trim_ascii()));
         self.own.first().chain(kept).chain(self.own.last())
     }
 }
