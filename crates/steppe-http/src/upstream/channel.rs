@@ -67,7 +67,7 @@ pub struct Established {
 /// A connection to a server, while a pool keeps it.
 ///
 /// Order of calls:
-/// 1. [`Channel::is_quiet`] and [`Channel::capacity`] at any time.
+/// 1. [`Channel::is_quiet`], [`Channel::capacity`] and [`Channel::knows_capacity`] at any time.
 /// 2. [`Channel::open_stream`] only while `capacity` is not 0.
 ///
 /// Dropping it closes the connection, once its streams have ended.

@@ -159,21 +159,11 @@ impl Pool {
             }
             let picked = selection.picked.take();
             let (state, server) = picked.map_or_else(|| self.pick(selection), Ok)?;
-            let error = match self.join_stream(&state).await {
-                Ok(Some(stream)) => return Ok(stream),
-                Ok(None) => {
-                    let target = Target { state, server };
-                    match self.connect_for(selection, target, ends).await {
-                        Ok(stream) => return Ok(stream),
-                        Err((error, None)) => return Err(error),
-                        Err((error, Some(_))) => error,
-                    }
-                }
-                // The request that established it blames the server.
-                Err(error) => {
-                    selection.tried.push(state);
-                    error
-                }
+            let target = Target { state, server };
+            let error = match self.join_or_connect(selection, target, ends).await {
+                Ok(stream) => return Ok(stream),
+                Err((error, None)) => return Err(error),
+                Err((error, Some(_))) => error,
             };
             if !self.goes_on(selection) {
                 return Err(error);
@@ -282,13 +272,12 @@ impl Pool {
         ends: Option<Ends>,
     ) -> Result<PooledStream, GatewayError> {
         self.metrics.replayed();
-        // Exchanges whose connection ended together share the next one.
-        if self.is_shared()
-            && let Some(stream) = self.join_stream(&target.state).await?
-        {
-            return Ok(stream);
-        }
-        let (error, failure) = match self.connect_for(selection, target, ends).await {
+        let connected = match self.is_shared() {
+            // Exchanges whose connection ended together share the next one.
+            true => self.join_or_connect(selection, target, ends).await,
+            false => self.connect_for(selection, target, ends).await,
+        };
+        let (error, failure) = match connected {
             Ok(stream) => return Ok(stream),
             Err(failed) => failed,
         };
@@ -310,6 +299,9 @@ impl Pool {
         } = stream;
         let channel = stream.finish();
         drop(in_flight);
+        if self.is_shared() {
+            self.under_way.look_again(&state);
+        }
         let Some(channel) = channel else {
             // Where it is shared, it was just of use.
             self.idle.touch(&open, now);
@@ -447,27 +439,60 @@ impl Pool {
         stream
     }
 
+    /// A stream of a connection that is there, of one that is being established to be shared, or of a new one. A server
+    /// that was asked in vain is noted as tried.
+    async fn join_or_connect(
+        &self,
+        selection: &mut Selection,
+        target: Target,
+        ends: Option<Ends>,
+    ) -> Result<PooledStream, (GatewayError, Option<Failure>)> {
+        match self.join_stream(&target.state).await {
+            Ok(Some(stream)) => Ok(stream),
+            Ok(None) => self.connect_for(selection, target, ends).await,
+            Err(failure) => {
+                selection.tried.push(target.state);
+                let error = GatewayError::timeout(CloseReason::ConnectTimeout);
+                Err((error, Some(failure)))
+            }
+        }
+    }
+
     /// A stream of a connection that is there, or of one that is being established to be shared; `None`: the caller
     /// is to establish one.
     ///
     /// # Errors
-    /// It is not established in time, the server's connection preface (RFC 9113 §3.4) included: 504.
-    async fn join_stream(
-        &self,
-        state: &Arc<TargetState>,
-    ) -> Result<Option<PooledStream>, GatewayError> {
+    /// The server lets no stream begin in time, and is blamed for it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the begin and the end of a wait for a connection"
+    )]
+    async fn join_stream(&self, state: &Arc<TargetState>) -> Result<Option<PooledStream>, Failure> {
+        if let Some(stream) = self.open_stream(state) {
+            return Ok(Some(stream));
+        }
+        if !self.is_shared() {
+            return Ok(None);
+        }
+        // The balancer sees what waits for a server.
+        let _pending = Pending::new(state);
+        let began_at = clock::now();
+        // For the connection, and again for the server's preface behind it (RFC 9113 §3.4).
+        let patience = 2 * self.settings().timeouts.connect;
         loop {
-            if let Some(stream) = self.open_stream(state) {
-                return Ok(Some(stream));
-            }
-            if !self.is_shared() {
-                return Ok(None);
-            }
-            let is_there = timeout(self.settings().timeouts.connect, self.under_way.wait(state));
-            match is_there.await {
+            match timeout(patience, self.under_way.wait(state)).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                Err(_) => return Err(GatewayError::timeout(CloseReason::ConnectTimeout)),
+                Err(_) => {
+                    let failure = Failure::ConnectTimeout;
+                    self.upstream
+                        .failed(state, failure, clock::now() - began_at);
+                    self.metrics.connect_failed();
+                    return Err(failure);
+                }
+            }
+            if let Some(stream) = self.open_stream(state) {
+                return Ok(Some(stream));
             }
         }
     }

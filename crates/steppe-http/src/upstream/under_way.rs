@@ -54,7 +54,14 @@ impl UnderWay {
             .map(Rc::clone)
     }
 
-    /// Waits for the end of one to `target`; `false` where there is none, or it failed: the
+    /// A stream of another connection to `target` has ended: one of those that wait may find room there.
+    pub(super) fn look_again(&self, target: &Arc<TargetState>) {
+        if let Some(found) = self.find(target) {
+            found.over.notify_one();
+        }
+    }
+
+    /// Waits for the end of one to `target`, or for [`UnderWay::look_again`]; `false` where there is none, or it failed: the
     /// next one is for the caller to establish.
     pub(super) async fn wait(&self, target: &Arc<TargetState>) -> bool {
         let Some(found) = self.find(target) else {

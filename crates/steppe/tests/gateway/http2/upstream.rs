@@ -1,6 +1,6 @@
 //! Connections to servers of HTTP/2: requests that are sent again, and further connections.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -204,6 +204,41 @@ fn a_burst_on_a_new_connection_waits_for_no_stream() {
         requests.load(Ordering::Relaxed) == BURST
     });
     assert_eq!(origin.accepted(), BURST / 2);
+}
+
+/// A server that sends no SETTINGS has one request; those that wait for it have another server, and it has failed to
+/// connect for each.
+#[test]
+fn requests_leave_a_server_that_sends_no_settings() {
+    const BURST: usize = 8;
+    let (origin, requests) = server(&[], |server, requests| {
+        while let Some(stream) = server.request() {
+            requests.fetch_add(1, Ordering::Relaxed);
+            server.send(&ok(stream));
+        }
+    });
+    // The kernel establishes connections to it.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let silent = listener.local_addr().expect("it is bound");
+    let config = config().protocols(["h1", "h2c"]).upstream("origin", |u| {
+        u.servers(["{silent}", "{origin}"])
+            .set("timeouts.connect", "200ms")
+    });
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .with("silent", silent)
+        .start(config);
+    let mut client = H2Peer::connect(node.gateway());
+    let request = |stream| H2Frame::request(stream, &FieldSection::of("GET", "/"));
+    let heads = [(); BURST].map(|()| request(client.stream()));
+    client.send(&heads);
+    eventually("all but one have another server", || {
+        requests.load(Ordering::Relaxed) == BURST - 1
+    });
+    let failed = node
+        .metrics()
+        .sum("steppe_http_upstream_connect_failures_total", &[]);
+    assert_eq!(failed, (BURST / 2 - 1) as f64);
 }
 
 /// A server that falls silent is probed with PING, and then given up. Takes a minute.
