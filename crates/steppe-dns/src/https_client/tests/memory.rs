@@ -43,7 +43,7 @@ fn a_response_without_room_fails_its_query_alone() {
     let mut peer = asked(2);
     let lease = peer.budget.root().lease();
     // Enough for what the test itself reads into.
-    let spare = lease.try_reserve(4 << 10).expect("room");
+    let spare = lease.try_reserve(1 << 10).expect("room");
     let mut others = Vec::new();
     for bytes in [64 << 10, 4 << 10, 64] {
         others.extend(std::iter::from_fn(|| lease.try_reserve(bytes).ok()));
