@@ -7,7 +7,7 @@
 use super::dynamic_table::{DynamicTable, TABLE_BYTES_INITIAL, entry_size};
 use super::error::Full;
 use super::field_line::{FieldLine, Indexing};
-use super::history::{Hashes, History};
+use super::history::{Hashed, History};
 use super::huffman;
 use super::integer::{self, Prefix};
 use super::out::Out;
@@ -38,12 +38,6 @@ struct Update {
     least: u32,
     /// The maximum from now on.
     last: u32,
-}
-
-/// A field line that is looked for.
-struct Hashed<'a> {
-    line: &'a FieldLine<'a>,
-    hashes: Hashes,
 }
 
 impl Encoder {
@@ -160,10 +154,10 @@ impl Encoder {
     }
 
     fn write(&mut self, line: &FieldLine<'_>, out: &mut Out<'_>) {
-        let hashes = Hashes::of(line.name, line.value);
+        let hashed = Hashed::of(line);
         // Most lines are entries, and no secret ever becomes one.
         if line.indexing != Indexing::Never
-            && let Some(at) = self.history.find_lately(&self.table, hashes, line)
+            && let Some(at) = self.history.find_lately(&self.table, hashed)
         {
             return Prefix::INDEXED.write(dynamic_index(at), out);
         }
@@ -180,25 +174,25 @@ impl Encoder {
         if policy == Policy::Literal || size > self.table.size_max() as usize / 2 {
             return write_literal(Prefix::WITHOUT, name, line, out);
         }
-        self.write_or_insert(name, Hashed { line, hashes }, out);
+        self.write_or_insert(name, hashed, out);
     }
 
     /// Writes a field line that may become an entry; `name` is the index of its name in the static table.
     fn write_or_insert(&mut self, name: Option<usize>, hashed: Hashed<'_>, out: &mut Out<'_>) {
-        let Hashed { line, hashes } = hashed;
-        if let Some(at) = self.history.find(&self.table, hashes, line) {
+        let line = hashed.line;
+        if let Some(at) = self.history.find(&self.table, hashed) {
             return Prefix::INDEXED.write(dynamic_index(at), out);
         }
         let name = name.or_else(|| {
-            let at = self.history.find_name(&self.table, hashes, line.name);
+            let at = self.history.find_name(&self.table, hashed);
             at.map(dynamic_index)
         });
-        if !self.history.is_repeated(hashes) {
+        if !self.history.is_repeated(hashed) {
             return write_literal(Prefix::WITHOUT, name, line, out);
         }
         write_literal(Prefix::INCREMENTAL, name, line, out);
         self.table.insert(line.name, line.value);
-        self.history.inserted(hashes, &self.table);
+        self.history.inserted(hashed, &self.table);
     }
 }
 

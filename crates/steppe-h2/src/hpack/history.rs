@@ -12,9 +12,16 @@ use super::field_line::FieldLine;
 /// turns on a connection.
 const SEEN: usize = 64;
 
+/// A field line with its hashes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hashed<'a> {
+    pub(super) line: &'a FieldLine<'a>,
+    hashes: Hashes,
+}
+
 /// Hashes of a field line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hashes {
+struct Hashes {
     name: u32,
     line: u32,
 }
@@ -39,24 +46,21 @@ struct Seen {
     inserted: u32,
 }
 
-impl Hashes {
-    pub(super) fn of(name: &[u8], value: &[u8]) -> Self {
-        let of_name = mix(name.len() as u64, name);
-        Self {
+impl<'a> Hashed<'a> {
+    pub(super) fn of(line: &'a FieldLine<'a>) -> Self {
+        let of_name = mix(line.name.len() as u64, line.name);
+        let hashes = Hashes {
             name: high_word(of_name),
-            line: high_word(mix(of_name, value)),
-        }
+            line: high_word(mix(of_name, line.value)),
+        };
+        Self { line, hashes }
     }
 }
 
 impl History {
     /// As [`History::find`], of a field line whose place among those seen lately no other one has taken.
-    pub(super) fn find_lately(
-        &self,
-        table: &DynamicTable,
-        hashes: Hashes,
-        line: &FieldLine<'_>,
-    ) -> Option<usize> {
+    pub(super) fn find_lately(&self, table: &DynamicTable, sought: Hashed<'_>) -> Option<usize> {
+        let Hashed { line, hashes } = sought;
         let seen = self.seen.as_deref()?[hashes.line as usize % SEEN];
         if seen.line != hashes.line || seen.inserted == 0 {
             return None;
@@ -66,12 +70,8 @@ impl History {
     }
 
     /// The place in the table of the entry with a name and value, the newest being at 0.
-    pub(super) fn find(
-        &mut self,
-        table: &DynamicTable,
-        hashes: Hashes,
-        line: &FieldLine<'_>,
-    ) -> Option<usize> {
+    pub(super) fn find(&mut self, table: &DynamicTable, sought: Hashed<'_>) -> Option<usize> {
+        let Hashed { line, hashes } = sought;
         let entries = self.entries.iter().rev().enumerate();
         let mut found = entries.filter(|(_, entry)| entry.line == hashes.line);
         let is_same = |at: usize| table.is_entry(at, line.name, line.value);
@@ -85,22 +85,18 @@ impl History {
         Some(at)
     }
 
-    /// The place in the table of the newest entry with a name.
-    pub(super) fn find_name(
-        &self,
-        table: &DynamicTable,
-        hashes: Hashes,
-        name: &[u8],
-    ) -> Option<usize> {
-        let is_same = |at: usize| table.entry(at).is_some_and(|(of, _)| of.is(name));
+    /// The place in the table of the newest entry with the name of a field line.
+    pub(super) fn find_name(&self, table: &DynamicTable, sought: Hashed<'_>) -> Option<usize> {
+        let Hashed { line, hashes } = sought;
+        let is_same = |at: usize| table.entry(at).is_some_and(|(of, _)| of.is(line.name));
         let entries = self.entries.iter().rev().enumerate();
         let mut found = entries.filter(|(_, entry)| entry.name == hashes.name);
         found.find(|(at, _)| is_same(*at)).map(|(at, _)| at)
     }
 
     /// Remembers a field line. True: it was seen lately.
-    pub(super) fn is_repeated(&mut self, hashes: Hashes) -> bool {
-        self.see(hashes, 0).line == hashes.line
+    pub(super) fn is_repeated(&mut self, seen: Hashed<'_>) -> bool {
+        self.see(seen.hashes, 0).line == seen.hashes.line
     }
 
     /// Remembers a field line in the place of another one, which is returned.
@@ -111,7 +107,8 @@ impl History {
     }
 
     /// The table has a new entry, and has evicted what is not in it anymore.
-    pub(super) fn inserted(&mut self, hashes: Hashes, table: &DynamicTable) {
+    pub(super) fn inserted(&mut self, entry: Hashed<'_>, table: &DynamicTable) {
+        let hashes = entry.hashes;
         let evicted = self.entries.len() + 1 - table.len();
         self.entries.drain(..evicted);
         grow(&mut self.entries, 1, entries_max(table.size_max()));
@@ -165,27 +162,32 @@ mod tests {
         }
     }
 
+    /// A field line with the hashes of every other one.
+    fn same<'a>(line: &'a FieldLine<'a>) -> Hashed<'a> {
+        let hashes = Hashes { name: 1, line: 1 };
+        Hashed { line, hashes }
+    }
+
     #[test]
     fn field_lines_with_the_same_hashes_are_told_apart() {
-        let same = Hashes { name: 1, line: 1 };
         let mut table = DynamicTable::new(4096);
         let mut history = History::default();
         for (name, value) in [("a", "1"), ("b", "2")] {
             table.insert(name.as_bytes(), value.as_bytes());
-            history.inserted(same, &table);
+            history.inserted(same(&line(name, value)), &table);
         }
-        let mut find = |name, value| history.find(&table, same, &line(name, value));
+        let mut find = |name, value| history.find(&table, same(&line(name, value)));
         assert_eq!((find("a", "1"), find("b", "2")), (Some(1), Some(0)));
         assert_eq!((find("a", "2"), find("c", "2")), (None, None));
         // The one that was looked for last has the place of both.
-        let lately = |history: &History, line| history.find_lately(&table, same, &line);
+        let lately = |history: &History, line| history.find_lately(&table, same(&line));
         assert_eq!(lately(&history, line("b", "2")), Some(0));
         assert_eq!(lately(&history, line("a", "1")), None);
-        assert_eq!(history.find(&table, same, &line("a", "1")), Some(1));
+        assert_eq!(history.find(&table, same(&line("a", "1"))), Some(1));
         assert_eq!(lately(&history, line("a", "1")), Some(1));
         assert_eq!(lately(&history, line("b", "2")), None);
-        let find_name = |name: &[u8]| history.find_name(&table, same, name);
-        assert_eq!((find_name(b"a"), find_name(b"b")), (Some(1), Some(0)));
-        assert_eq!(find_name(b"c"), None);
+        let find_name = |name| history.find_name(&table, same(&line(name, "")));
+        assert_eq!((find_name("a"), find_name("b")), (Some(1), Some(0)));
+        assert_eq!(find_name("c"), None);
     }
 }

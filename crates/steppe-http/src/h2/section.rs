@@ -169,8 +169,7 @@ impl FieldSink for HeadSection {
         if self.has_no_room || self.bytes.spare() < bytes {
             return false;
         }
-        let room = &mut self.bytes.spare_mut()[..bytes];
-        let mut left = &mut room[..];
+        let mut left = &mut self.bytes.spare_mut()[..bytes];
         for part in [name.0[0], name.0[1], b": ", value.0[0], value.0[1], b"\r\n"] {
             let (place, rest) = left.split_at_mut(part.len());
             place.copy_from_slice(part);

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::Waker;
 
-use steppe_h2::SendError;
-
 use crate::h2::link::Link;
 use crate::limits::UPSTREAM_STREAMS_MAX;
 
@@ -75,14 +73,6 @@ impl Shared {
         most.saturating_sub(self.link.open())
     }
 
-    /// The reason why a stream can't be opened now.
-    ///
-    /// # Errors
-    /// As [`steppe_h2::Connection::can_open`].
-    fn can_open(&self) -> Result<(), SendError> {
-        self.link.connection.borrow().can_open()
-    }
-
     /// Wakes the request with this place when it may be sent, or can't be any more.
     pub(super) fn wait(&self, place: u32, waker: &Waker) {
         self.waiting.borrow_mut().insert(place, waker.clone());
@@ -97,7 +87,7 @@ impl Shared {
     pub(super) fn wake_first(&self) {
         let mut waiting = self.waiting.borrow_mut();
         if !waiting.is_empty()
-            && self.can_open().is_ok()
+            && self.link.connection.borrow().can_open().is_ok()
             && let Some((_, waker)) = waiting.pop_first()
         {
             waker.wake();
