@@ -5,7 +5,7 @@
 
 use steppe_http::cache::control::{RequestControl, ResponseControl, SECONDS_MAX};
 use steppe_http::cache::selects_itself;
-use steppe_http::field::{FieldBlock, FieldList, is_token};
+use steppe_http::field::{FieldBlock, FieldList, is_token, is_value_byte};
 use steppe_mem::{Budget, Buffer};
 
 const NAMES: [&[u8]; 6] = [
@@ -28,6 +28,10 @@ pub fn run(input: &[u8]) {
         let Some((number, value)) = line.split_first() else {
             continue;
         };
+        // The codecs of HTTP/1.1 and HTTP/2 refuse every other byte before a line is appended.
+        if !value.iter().all(|&byte| is_value_byte(byte)) {
+            continue;
+        }
         let name = NAMES[usize::from(*number) % NAMES.len()];
         if fields.append(name, value).is_err() {
             return;
