@@ -35,8 +35,6 @@ pub const PID_MAX: u32 = 1 << 22;
 pub const CONNECTIONS_MAX: u32 = 65_536;
 /// Streams of one HTTP/2 connection at a time.
 pub const STREAMS_MAX: u32 = 1_024;
-/// Threads of one load.
-pub const GENERATOR_THREADS_MAX: u32 = 64;
 /// Bytes of a request body, which is sent by repeating one block ([`BODY_BLOCK_BYTES`]).
 pub const BODY_BYTES_MAX: u64 = 1 << 30;
 

@@ -148,7 +148,7 @@ impl Driver {
         for load in loads {
             check(load)?;
         }
-        plan::reserve_files(loads)?;
+        plan::check_open_files(loads)?;
         let sources = loads
             .iter()
             .map(|load| Source::start(load, (seed, clock), &log_path))

@@ -25,7 +25,7 @@ pub(super) enum Plan {
 ///
 /// # Errors
 /// When the loads need more files than the limit allows.
-pub(super) fn reserve_files(loads: &[Load]) -> Result<(), LoadError> {
+pub(super) fn check_open_files(loads: &[Load]) -> Result<(), LoadError> {
     let connections = loads.iter().map(|load| u64::from(connections(load).0));
     let needed = connections.sum::<u64>() + FILES_BESIDE_CONNECTIONS;
     match getrlimit(Resource::Nofile).current {

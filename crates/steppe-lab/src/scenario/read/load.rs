@@ -19,7 +19,7 @@ use super::forms::{
     TIME_OR_NONE,
 };
 use super::target::{CMD, CWD, ENV, check_command, program};
-use crate::limits::{BODY_BYTES_MAX, CONNECTIONS_MAX, GENERATOR_THREADS_MAX, STREAMS_MAX};
+use crate::limits::{BODY_BYTES_MAX, CONNECTIONS_MAX, LOAD_THREADS_MAX, STREAMS_MAX};
 
 /// `[[load]]`.
 pub static LOAD: Tagged = Tagged {
@@ -131,7 +131,7 @@ static RAMP: Key<Duration> = key(
 
 static THREADS: Key<u32> = key(
     "threads",
-    integer(1, GENERATOR_THREADS_MAX as u64),
+    integer(1, LOAD_THREADS_MAX as u64),
     "Threads that generate it.",
 )
 .or(Absent::Number(1));
