@@ -26,7 +26,7 @@ pub use code::{Class, ExtendedError, Opcode, Rcode, Rtype};
 pub use edns::{ClientCookie, EdnsOptions, Opt, OptionCode, Subnet};
 pub use error::WireError;
 pub use header::{Flags, HEADER_BYTES, Header};
-pub use message::{Message, Question};
+pub use message::{Message, Question, first_message};
 pub use name::{CaseBits, Name, NameError, Steps, read_name, skip_name};
 pub use query::{ClientQuery, Rejection, write_rejection};
 pub use record::{Record, Section};

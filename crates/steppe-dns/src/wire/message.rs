@@ -76,6 +76,13 @@ fn ends_in_pointer(name: &[u8]) -> bool {
     false
 }
 
+/// The first message of a byte stream, each with its length before it (RFC 1035 §4.2.2); `None` until it is whole.
+#[must_use]
+pub fn first_message(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first_chunk::<2>()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
+}
+
 impl<'a> Message<'a> {
     /// The name at offset `at`, and its end. Labels of the question are in lower case: their case is the 0x20
     /// encoding of the query to the server.

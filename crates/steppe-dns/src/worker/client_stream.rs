@@ -22,6 +22,7 @@ use super::connection::{Connection, Stage};
 use super::decide::Answered;
 use super::state::{Handle, turn};
 use crate::limits::{CLIENT_IDLE_TIME, CLIENT_READ_BYTES, CLIENT_WRITE_STALL};
+use crate::wire::first_message;
 
 /// A connection that is served.
 pub(super) struct ClientStream {
@@ -106,7 +107,7 @@ impl ClientStream {
                 }
             }
             let Some(read) = &mut bytes else { continue };
-            let taken = match message_in(read.filled()) {
+            let taken = match first_message(read.filled()) {
                 Some(message) => {
                     self.answer(message)?;
                     2 + message.len()
@@ -181,7 +182,7 @@ impl ClientStream {
     ) -> Poll<io::Result<Filled>> {
         loop {
             let read = bytes.as_ref().map_or(&[][..], |bytes| bytes.filled());
-            if message_in(read).is_some() {
+            if first_message(read).is_some() {
                 return Poll::Ready(Ok(Filled::Message));
             }
             let len = read.first_chunk().map_or(0, |len| u16::from_be_bytes(*len));
@@ -233,12 +234,6 @@ impl ClientStream {
             connection.changed.notify_waiters();
         }
     }
-}
-
-/// The first whole message.
-fn message_in(bytes: &[u8]) -> Option<&[u8]> {
-    let (len, rest) = bytes.split_first_chunk::<2>()?;
-    rest.get(..usize::from(u16::from_be_bytes(*len)))
 }
 
 fn poll_write_all(

@@ -10,6 +10,7 @@ use super::queue::StreamQueue;
 use super::server::Server;
 use super::state::{WorkerState, turn};
 use crate::config::Transport;
+use crate::wire::first_message;
 
 /// A connection to a server, for its task.
 #[derive(Debug, Clone)]
@@ -27,12 +28,12 @@ pub(super) struct Connecting {
 impl Connecting {
     /// Handles the messages that are complete, and returns the number of their bytes.
     pub(super) fn hear(&self, bytes: &[u8]) -> usize {
-        if message_in(bytes).is_none() {
+        if first_message(bytes).is_none() {
             return 0;
         }
         let mut taken = 0;
         self.answered(|state, now| {
-            while let Some(message) = message_in(&bytes[taken..]) {
+            while let Some(message) = first_message(&bytes[taken..]) {
                 taken += 2 + message.len();
                 state.message((self.number, Transport::Tcp), message, now);
             }
@@ -66,10 +67,4 @@ impl Connecting {
             turn(&state, run);
         }
     }
-}
-
-/// The first whole message. RFC 1035 §4.2.2.
-pub(super) fn message_in(bytes: &[u8]) -> Option<&[u8]> {
-    let (len, rest) = bytes.split_first_chunk::<2>()?;
-    rest.get(..usize::from(u16::from_be_bytes(*len)))
 }

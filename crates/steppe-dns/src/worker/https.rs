@@ -17,7 +17,7 @@ use steppe_mem::{Buffer, Chunk, Reservation};
 use steppe_net::Transport;
 use tokio::time::{Sleep, sleep_until};
 
-use super::connecting::{Connecting, message_in};
+use super::connecting::Connecting;
 use super::silence::Silence;
 use crate::config;
 use crate::https_client::{HttpsClient, NotSent, Outcome, Target};
@@ -25,6 +25,7 @@ use crate::limits::{
     HTTPS_BYTES, HTTPS_READ_BYTES, READS_PER_TURN_MAX, UPSTREAM_SECURE_IDLE_TIME,
     UPSTREAM_STALL_TIME,
 };
+use crate::wire::first_message;
 
 /// Slices of one write: content of queries is copied, so there are few.
 const SLICES_MAX: usize = 4;
@@ -195,7 +196,7 @@ impl<'a> Https<'a> {
                 self.taken = 0;
                 self.connection.queue.take(&mut self.out);
             }
-            let Some(message) = message_in(&self.out[self.taken..]) else {
+            let Some(message) = first_message(&self.out[self.taken..]) else {
                 return has_sent;
             };
             let sent = self.client.send(message, now);
