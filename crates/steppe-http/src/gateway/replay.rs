@@ -68,7 +68,11 @@ impl Replay {
 
     /// Keeps the head that was sent, or frees its memory for others.
     pub(super) fn keep_head(&mut self, head: RequestHead) {
-        self.head = Some(head).filter(|_| self.is_kept());
+        if self.is_kept() {
+            self.head = Some(head);
+        } else {
+            self.head = None;
+        }
     }
 
     /// The head, while the request can be sent again.

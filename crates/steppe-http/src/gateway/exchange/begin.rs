@@ -24,9 +24,8 @@ use crate::metrics::CloseReason;
 use crate::respond::Respond;
 use crate::router::{FieldLookup, NoRoute, RouteQuery};
 
-/// A request that has a route.
+/// A request that has a route, which has entered its stage.
 pub(super) struct Begun {
-    pub(super) on_route: OnRoute,
     /// The client, as far as trusted proxies vouch for it.
     pub(super) client: IpAddr,
     /// The translation of a call of gRPC-Web.
@@ -47,12 +46,17 @@ impl From<GatewayError> for Unrouted {
     }
 }
 
-/// Finds the route of a request, and makes the request what its filters are to see.
-pub(super) fn begin<D>(env: &mut Env<'_, '_, D>, request: Request) -> Result<Begun, Unrouted>
+/// Finds the route of a request, and makes the request what its filters are to see, which `enter` puts into its place: it
+/// is large, and would be copied by each function that returns it.
+pub(super) fn begin<D>(
+    env: &mut Env<'_, '_, D>,
+    request: Request,
+    enter: impl FnOnce(OnRoute),
+) -> Result<Begun, Unrouted>
 where
     D: Downstream + ?Sized,
 {
-    let begun = begin_on_route(env, request);
+    let begun = begin_on_route(env, request, enter);
     if begun.is_err() && env.journal.log.report().is_none() {
         // Metrics and logs have a route without a name for it.
         let snapshot = env.client.state.current();
@@ -61,7 +65,11 @@ where
     begun
 }
 
-fn begin_on_route<D>(env: &mut Env<'_, '_, D>, request: Request) -> Result<Begun, Unrouted>
+fn begin_on_route<D>(
+    env: &mut Env<'_, '_, D>,
+    request: Request,
+    enter: impl FnOnce(OnRoute),
+) -> Result<Begun, Unrouted>
 where
     D: Downstream + ?Sized,
 {
@@ -111,8 +119,8 @@ where
     if (route.pool()).is_some_and(|pool| pool.settings().sticky.is_some()) {
         routed.selection.set_scheme(scheme(&head, client));
     }
+    enter(OnRoute::new(routed, head, answer));
     Ok(Begun {
-        on_route: OnRoute::new(routed, head, answer),
         client: address,
         web,
     })

@@ -19,7 +19,6 @@ use crate::respond::Respond;
 
 /// A request that its filters see.
 pub(super) struct Filtering {
-    head: RequestHead,
     /// The answer of the node itself (`Max-Forwards`). No filter sees the request; all see the response.
     answer: Option<Box<Respond>>,
     /// The place of the filter that is next, or whose state is waited for.
@@ -37,10 +36,9 @@ struct Waiting {
 
 impl Filtering {
     /// A request whose filters see it next. `answer`: the node answers it before they do.
-    pub(super) fn new(routed: &Routed, head: RequestHead, answer: Option<Box<Respond>>) -> Self {
+    pub(super) fn new(routed: &Routed, answer: Option<Box<Respond>>) -> Self {
         Self {
             place: routed.places.start,
-            head,
             answer,
             waiting: None,
         }
@@ -62,15 +60,11 @@ impl Filtering {
         self.waiting.as_ref()?.content_at
     }
 
-    /// The head, as filters have left it.
-    pub(super) fn into_head(self) -> RequestHead {
-        self.head
-    }
-
     /// Shows the request to the filters from the next one on. Ready when all have let it pass, or one of them answers
     /// it.
     pub(super) fn poll<D>(
         &mut self,
+        head: &mut RequestHead,
         routed: &mut Routed,
         env: &mut Env<'_, '_, D>,
     ) -> Poll<Result<AnswerFrom, GatewayError>>
@@ -86,11 +80,11 @@ impl Filtering {
                     return Poll::Ready(Ok(AnswerFrom::Target));
                 }
                 None => {
-                    let begun = self.begin_filter(routed, env);
+                    let begun = self.begin_filter(head, routed, env);
                     begun.inspect_err(|error| routed.refused(self.place, error, env.journal))?
                 }
                 Some(waiting) => {
-                    let ready = ready!(waiting.poll(&mut self.head, routed, env))?;
+                    let ready = ready!(waiting.poll(head, routed, env))?;
                     self.attach(ready, env)
                 }
             };
@@ -124,14 +118,14 @@ impl Filtering {
 
     /// Shows the request to the next filter.
     fn begin_filter<D>(
-        &mut self,
+        &self,
+        head: &mut RequestHead,
         routed: &Routed,
         env: &Env<'_, '_, D>,
     ) -> Result<Step, GatewayError>
     where
         D: Downstream + ?Sized,
     {
-        let head = &mut self.head;
         let route = &routed.route;
         let each = &route.filters[self.place];
         let about = About {

@@ -25,14 +25,15 @@ pub(super) struct OnRoute {
 }
 
 enum Half {
-    Filtering(Filtering),
+    /// Filters see the head, until all have let it pass.
+    Filtering(Filtering, Option<RequestHead>),
     Forwarding(Forwarding),
 }
 
 impl OnRoute {
     /// A request whose filters see it next. `answer`: the node answers it before they do.
     pub(super) fn new(routed: Routed, head: RequestHead, answer: Option<Box<Respond>>) -> Self {
-        let half = Half::Filtering(Filtering::new(&routed, head, answer));
+        let half = Half::Filtering(Filtering::new(&routed, answer), Some(head));
         Self { routed, half }
     }
 
@@ -48,11 +49,13 @@ impl OnRoute {
     {
         loop {
             match &mut self.half {
-                Half::Filtering(filtering) => {
-                    let from = ready!(filtering.poll(&mut self.routed, env))?;
+                Half::Filtering(filtering, Some(head)) => {
+                    let from = ready!(filtering.poll(head, &mut self.routed, env))?;
                     self.forward(from, env)?;
                 }
                 Half::Forwarding(forwarding) => return forwarding.poll(&mut self.routed, env),
+                // `forward` takes the head, and leaves this half at once.
+                Half::Filtering(_, None) => return Poll::Ready(Ok(End::Aborted)),
             }
         }
     }
@@ -62,11 +65,15 @@ impl OnRoute {
     where
         D: Downstream + ?Sized,
     {
-        let filtered = std::mem::replace(&mut self.half, Half::Forwarding(Forwarding::default()));
-        if let Half::Filtering(filtering) = filtered
-            && let Half::Forwarding(forwarding) = &mut self.half
+        let head = match &mut self.half {
+            Half::Filtering(_, head) => head.take(),
+            Half::Forwarding(_) => None,
+        };
+        // A half is large: the last one is dropped where it is.
+        self.half = Half::Forwarding(Forwarding::default());
+        if let Half::Forwarding(forwarding) = &mut self.half
+            && let Some(head) = head
         {
-            let head = filtering.into_head();
             forwarding.begin(Decided { head, from }, &mut self.routed, env)?;
         }
         Ok(())
@@ -78,7 +85,7 @@ impl OnRoute {
         D: Downstream + ?Sized,
     {
         match &self.half {
-            Half::Filtering(filtering) => {
+            Half::Filtering(filtering, _) => {
                 let late = match env.down.is_starved() {
                     true => CloseReason::OverBudget,
                     false => CloseReason::BodyTimeout,
@@ -92,7 +99,7 @@ impl OnRoute {
     /// True while the client is read, which shows that it leaves.
     pub(super) fn reads_client(&self) -> bool {
         match &self.half {
-            Half::Filtering(filtering) => filtering.reads_client(),
+            Half::Filtering(filtering, _) => filtering.reads_client(),
             Half::Forwarding(forwarding) => forwarding.reads_client(),
         }
     }
@@ -111,7 +118,7 @@ impl OnRoute {
     /// Leaves the stage for a tunnel, which holds no route. `None`: the response made none.
     pub(super) fn into_tunnel(self) -> Option<Tunneling> {
         match self.half {
-            Half::Filtering(_) => None,
+            Half::Filtering(..) => None,
             Half::Forwarding(forwarding) => forwarding.into_tunnel(),
         }
     }

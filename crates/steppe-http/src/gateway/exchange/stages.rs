@@ -98,13 +98,9 @@ impl Exchange {
         D: Downstream + ?Sized,
     {
         let (mut env, stage) = self.env(around, down);
-        match begin(&mut env, request) {
-            Ok(Begun {
-                on_route,
-                client,
-                web,
-            }) => {
-                *stage = Stage::OnRoute(on_route);
+        let enter = |on_route| *stage = Stage::OnRoute(on_route);
+        match begin(&mut env, request, enter) {
+            Ok(Begun { client, web }) => {
                 let visitor = env.client.visit(client).map(Box::new);
                 (self.web, self.visitor) = (web, visitor);
             }
