@@ -31,6 +31,6 @@ mod streams;
 mod tests;
 
 pub use block::{Section, Truncation};
-pub use event::{BlockStart, Event, PriorityUpdate, ResetBy};
+pub use event::{BlockStart, Event, ResetBy};
 pub use machine::{Connection, ConnectionMemory, Memory};
 pub use send::EndStream;

@@ -36,6 +36,7 @@
 //!   - `flood.rs`: frames that cost their sender nothing
 //! - `role.rs`, `stream_id.rs`: side of a connection; stream identifiers
 //! - `token_bucket.rs`: tokens that come back with time
+//! - `words.rs`: octets of short strings, eight at a time
 //! - `error.rs`: error codes, and violations of the protocol
 //! - `limits.rs`: every bound of the crate, with its reason
 
@@ -55,10 +56,11 @@ mod role;
 mod settings;
 mod stream_id;
 mod token_bucket;
+pub mod words;
 
 pub use connection::{
-    BlockStart, Connection, ConnectionMemory, EndStream, Event, Memory, PriorityUpdate, ResetBy,
-    Section, Truncation,
+    BlockStart, Connection, ConnectionMemory, EndStream, Event, Memory, ResetBy, Section,
+    Truncation,
 };
 pub use error::{ConnectionError, ErrorCode, SendError, Violation};
 pub use role::Role;

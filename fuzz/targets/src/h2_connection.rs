@@ -108,6 +108,13 @@ impl Holder {
     fn receive(&mut self) {
         while let Ok(Some(event)) = self.connection.receive(Some(&mut self.input), self.now) {
             self.order.check(&event);
+            // What is not taken is dropped when more is received.
+            if self.decides
+                && let Event::Section { .. } = event
+            {
+                let section = self.connection.take_section();
+                assert!(section.is_some(), "a section that is reported is there");
+            }
             match event {
                 Event::Begins(_) if self.decides => self.decide(),
                 Event::Section { stream, .. } if !self.has(stream) => {

@@ -305,7 +305,7 @@ impl Link {
         Poll::Ready(Ok(buffer.into()))
     }
 
-    fn take(self: &Rc<Self>, event: Event<Lines>, input: &mut Chunk) {
+    fn take(self: &Rc<Self>, event: Event, input: &mut Chunk) {
         match event {
             Event::Begins(start) => {
                 self.end.set(match start.ends_stream {
@@ -318,12 +318,15 @@ impl Link {
             Event::Section {
                 stream,
                 kind,
-                section,
                 truncation: None,
-            } => match kind {
-                SectionKind::Request => self.forward(stream, section),
-                _ => self.pass(stream, Piece::Section(section, self.end.get())),
-            },
+            } => {
+                let section = self.codec.borrow_mut().take_section();
+                let section = section.expect("it was reported");
+                match kind {
+                    SectionKind::Request => self.forward(stream, section),
+                    _ => self.pass(stream, Piece::Section(section, self.end.get())),
+                }
+            }
             Event::Content { stream, bytes } => {
                 self.pass(stream, Piece::Content(input.split_to(bytes)));
             }

@@ -31,7 +31,7 @@ impl HttpsClient {
         Ok(None)
     }
 
-    fn take_event(&mut self, event: Event<ResponseSection>, input: &mut Chunk) -> Option<Outcome> {
+    fn take_event(&mut self, event: Event, input: &mut Chunk) -> Option<Outcome> {
         match event {
             Event::Begins(_) => {
                 self.h2.accept(ResponseSection::new(&self.lease));
@@ -40,9 +40,11 @@ impl HttpsClient {
             Event::Section {
                 stream,
                 kind: SectionKind::Response,
-                section,
                 truncation,
-            } => self.take_head(stream, section, truncation),
+            } => {
+                let section = self.h2.take_section()?;
+                self.take_head(stream, section, truncation)
+            }
             Event::Content { stream, bytes } => self.take_content(stream, bytes, input),
             Event::End { stream } => self.take_end(stream),
             Event::Reset { stream, code, by } => self.take_reset(stream, code, by),

@@ -40,6 +40,8 @@ pub(super) struct Block<B> {
     pub(super) target: Target<B>,
     pub(super) check: SectionCheck,
     pub(super) truncation: Option<Truncation>,
+    /// Its section was reported, and waits to be taken.
+    pub(super) is_whole: bool,
     frames: u32,
     section_bytes: usize,
     lines: usize,
@@ -84,6 +86,7 @@ impl<B: Section> Block<B> {
             target,
             check: SectionCheck::new(kind),
             truncation: None,
+            is_whole: false,
             frames: 0,
             section_bytes: 0,
             lines: 0,

@@ -1,24 +1,22 @@
 //! Events of a connection, and the DATA frame that is being received.
 
 use super::block::Truncation;
-use super::reader::PriorityValue;
 use crate::error::{ErrorCode, Violation};
 use crate::message::SectionKind;
 use crate::stream_id::StreamId;
 
 /// An event of a connection.
-#[derive(Debug)]
-pub enum Event<B> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
     /// A field block begins: [`Connection::accept`] or [`Connection::refuse`] decides about it.
     Begins(BlockStart),
-    /// A section is whole, and well-formed as far as it was kept.
+    /// A section is whole, and well-formed as far as it was kept. [`Connection::take_section`] has it until more is
+    /// received.
     Section {
         /// Its stream, which it has opened if it is a request.
         stream: StreamId,
         /// The kind.
         kind: SectionKind,
-        /// The section as its holder keeps it.
-        section: B,
         /// `None`: all of it was kept.
         truncation: Option<Truncation>,
     },
@@ -45,8 +43,9 @@ pub enum Event<B> {
     },
     /// WINDOW_UPDATE has come: for a stream, or for the connection (`None`). See also [`Event::Settings`].
     Window(Option<StreamId>),
-    /// The peer changes the priority of a response (RFC 9218 §7).
-    Priority(PriorityUpdate),
+    /// The peer changes the priority of this stream's response (RFC 9218 §7.1). [`Connection::priority_value`] has it until
+    /// more is received.
+    Priority(StreamId),
     /// The peer's settings have come. The send windows of all streams may differ.
     Settings,
     /// A PING of ours was acknowledged.
@@ -56,7 +55,7 @@ pub enum Event<B> {
 }
 
 /// The result of a received frame: an event, if it has one.
-pub(super) type Next<B> = Result<Option<Event<B>>, Violation>;
+pub(super) type Next = Result<Option<Event>, Violation>;
 
 /// A field block that begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,22 +75,6 @@ pub enum ResetBy {
     Peer,
     /// We, for a violation of the peer's.
     Us,
-}
-
-/// A change of a response's priority. RFC 9218 §7.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PriorityUpdate {
-    /// The response's stream.
-    pub stream: StreamId,
-    pub(super) value: PriorityValue,
-}
-
-impl PriorityUpdate {
-    /// The value of a `priority` field.
-    #[must_use]
-    pub fn value(&self) -> &[u8] {
-        self.value.octets()
-    }
 }
 
 /// A DATA frame that is being received.

@@ -258,7 +258,13 @@ impl<B: Section, T: Default> Connection<B, T> {
     /// True while a field block has come in part, or waits for a decision.
     #[must_use]
     pub fn is_amid_block(&self) -> bool {
-        self.block.is_some()
+        self.block.as_ref().is_some_and(|block| !block.is_whole)
+    }
+
+    /// The value of the `priority` field of the last [`Event::Priority`], until more is received.
+    #[must_use]
+    pub fn priority_value(&self) -> &[u8] {
+        self.reader.priority_value()
     }
 
     /// True while a field block waits for a decision: nothing is received until it is made.
@@ -319,7 +325,7 @@ impl<B: Section, T: Default> Connection<B, T> {
     }
 
     /// Resets a stream, which may be unknown. The holder is told where it has the stream.
-    pub(super) fn reset_by_us(&mut self, stream: StreamId, code: ErrorCode) -> Option<Event<B>> {
+    pub(super) fn reset_by_us(&mut self, stream: StreamId, code: ErrorCode) -> Option<Event> {
         let open = self.streams.get(stream);
         if open.is_some_and(|open| !open.state().is_closed()) {
             self.reset(stream, code);

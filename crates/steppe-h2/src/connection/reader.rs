@@ -36,21 +36,8 @@ pub(super) enum Token {
     SettingsAck,
     /// A frame whose payload is a few octets, or of which no more has a meaning.
     Small(FrameHeader, [u8; 8]),
-    /// PRIORITY_UPDATE, with its value.
-    PriorityUpdate(u32, PriorityValue),
-}
-
-/// The value of a PRIORITY_UPDATE frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PriorityValue {
-    octets: [u8; PRIORITY_BYTES_MAX],
-    len: usize,
-}
-
-impl PriorityValue {
-    pub(super) fn octets(&self) -> &[u8] {
-        &self.octets[..self.len]
-    }
+    /// PRIORITY_UPDATE of this stream; [`Reader::priority_value`] has its value.
+    PriorityUpdate(u32),
 }
 
 /// Reads the frames of a peer.
@@ -58,6 +45,8 @@ impl PriorityValue {
 pub(super) struct Reader {
     item: [u8; ITEM_BYTES],
     filled: usize,
+    /// Length of the value of the last PRIORITY_UPDATE.
+    priority_bytes: usize,
     step: Step,
     sender: Role,
     /// No frame has come.
@@ -107,10 +96,16 @@ impl Reader {
         Self {
             item: [0; ITEM_BYTES],
             filled: 0,
+            priority_bytes: 0,
             step,
             sender,
             is_first: true,
         }
+    }
+
+    /// The value of a PRIORITY_UPDATE whose token was the last one. It is large beside all tokens, which are moved often.
+    pub(super) fn priority_value(&self) -> &[u8] {
+        &self.item[4..4 + self.priority_bytes]
     }
 
     /// True between two frames.
@@ -358,12 +353,9 @@ impl Reader {
         }
         let [s3, s2, s1, s0, ..] = self.item;
         let stream = u32::from_be_bytes([s3 & 0x7f, s2, s1, s0]);
-        let len = frame.left - 4;
-        let mut octets = [0; PRIORITY_BYTES_MAX];
-        octets[..len].copy_from_slice(&self.item[4..frame.left]);
+        self.priority_bytes = frame.left - 4;
         self.step = Step::FrameHeader;
-        let value = PriorityValue { octets, len };
-        (Progress::Token(Token::PriorityUpdate(stream, value)), used)
+        (Progress::Token(Token::PriorityUpdate(stream)), used)
     }
 
     fn skip(&mut self, frame: Frame, input: &[u8]) -> (Progress, usize) {
@@ -433,8 +425,8 @@ mod tests {
                         tokens.push(format!("{:?} {} {body}", header.frame_type, header.stream));
                     }
                     Some(Token::Begin(_)) => {}
-                    Some(Token::PriorityUpdate(stream, value)) => {
-                        let value = String::from_utf8_lossy(value.octets()).into_owned();
+                    Some(Token::PriorityUpdate(stream)) => {
+                        let value = String::from_utf8_lossy(reader.priority_value()).into_owned();
                         tokens.push(format!("priority of {stream}: {value}"));
                     }
                     Some(Token::Small(header, octets)) => {

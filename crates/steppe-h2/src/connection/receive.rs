@@ -9,7 +9,7 @@ use std::time::Instant;
 use steppe_mem::Chunk;
 
 use super::block::Section;
-use super::event::{Event, Next, PriorityUpdate};
+use super::event::{Event, Next};
 use super::machine::Connection;
 use super::reader::Token;
 use crate::error::{ConnectionError, Violation};
@@ -28,7 +28,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         &mut self,
         mut input: Option<&mut Chunk>,
         now: Instant,
-    ) -> Result<Option<Event<B>>, ConnectionError> {
+    ) -> Result<Option<Event>, ConnectionError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -53,7 +53,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         &mut self,
         violation: Violation,
         now: Instant,
-    ) -> Result<Option<Event<B>>, ConnectionError> {
+    ) -> Result<Option<Event>, ConnectionError> {
         let (stream, code) = match violation {
             Violation::Connection(error) => return Err(error),
             Violation::Stream(stream, code) => (stream, code),
@@ -68,7 +68,10 @@ impl<B: Section, T: Default> Connection<B, T> {
         Ok(self.reset_by_us(stream, code))
     }
 
-    fn next_event(&mut self, input: Option<&mut Chunk>, now: Instant) -> Next<B> {
+    fn next_event(&mut self, input: Option<&mut Chunk>, now: Instant) -> Next {
+        if self.block.as_ref().is_some_and(|block| block.is_whole) {
+            self.block = None;
+        }
         if let Some(id) = self.ended_by_section.take()
             && let Some(event) = self.end_remotely(id)?
         {
@@ -99,7 +102,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
     }
 
-    fn take_token(&mut self, token: Token, input: Option<&mut Chunk>, now: Instant) -> Next<B> {
+    fn take_token(&mut self, token: Token, input: Option<&mut Chunk>, now: Instant) -> Next {
         match token {
             Token::Begin(header) => self.begin_frame(header, now),
             Token::Content(bytes) => self.take_content(bytes, input),
@@ -137,7 +140,7 @@ impl<B: Section, T: Default> Connection<B, T> {
                     .map_or(Ok(None), |_| Err(Violation::interleaved()))
             }
             Token::Small(header, octets) => self.take_small(header, octets, now),
-            Token::PriorityUpdate(stream, value) => {
+            Token::PriorityUpdate(stream) => {
                 self.work.count_control(now)?;
                 if self.block.is_some() {
                     return Err(Violation::interleaved());
@@ -150,12 +153,12 @@ impl<B: Section, T: Default> Connection<B, T> {
                 }
                 // RFC 9218 §7.1 would let one come before its stream is opened: it is ignored then.
                 let is_known = self.streams.get(stream).is_some();
-                Ok(is_known.then_some(Event::Priority(PriorityUpdate { stream, value })))
+                Ok(is_known.then_some(Event::Priority(stream)))
             }
         }
     }
 
-    fn begin_frame(&mut self, header: FrameHeader, now: Instant) -> Next<B> {
+    fn begin_frame(&mut self, header: FrameHeader, now: Instant) -> Next {
         let continues = (self.block.as_ref()).map(|block| block.stream.0 == header.stream);
         match (header.frame_type, continues) {
             (FrameType::Continuation, Some(true)) => {

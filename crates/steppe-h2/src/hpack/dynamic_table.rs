@@ -47,13 +47,30 @@ impl Pieces<'_> {
         self.0[0].len() + self.0[1].len()
     }
 
+    /// Copies it to a place of its length.
+    ///
+    /// # Panics
+    /// The place has another length.
+    pub fn copy_to(&self, place: &mut [u8]) {
+        let [front, back] = self.0;
+        if back.is_empty() {
+            return place.copy_from_slice(front);
+        }
+        let (of_front, of_back) = place.split_at_mut(front.len());
+        of_front.copy_from_slice(front);
+        of_back.copy_from_slice(back);
+    }
+
     /// Compares with a string.
     #[must_use]
     pub fn is(&self, string: &[u8]) -> bool {
         let [front, back] = self.0;
-        string.len() == self.bytes()
-            && string.starts_with(front)
-            && (back.is_empty() || string.ends_with(back))
+        match back.is_empty() {
+            true => string == front,
+            false => {
+                string.len() == self.bytes() && string.starts_with(front) && string.ends_with(back)
+            }
+        }
     }
 }
 
@@ -99,7 +116,17 @@ impl DynamicTable {
         let name = self.bytes.len() - from_end;
         let value = name + entry.name as usize;
         let end = value + entry.value as usize;
-        Some((self.pieces(name, value), self.pieces(value, end)))
+        let (front, back) = self.bytes.as_slices();
+        // All but one lie in one piece.
+        let whole = match name.checked_sub(front.len()) {
+            Some(name) => back.get(name..end - front.len()),
+            None => front.get(name..end),
+        };
+        let Some(whole) = whole else {
+            return Some((self.pieces(name, value), self.pieces(value, end)));
+        };
+        let (name, value) = whole.split_at(entry.name as usize);
+        Some((Pieces([name, &[]]), Pieces([value, &[]])))
     }
 
     /// True when the entry at a place has this name and value.
@@ -292,12 +319,15 @@ mod tests {
     }
 
     #[test]
-    fn a_string_is_compared_over_both_pieces() {
+    fn a_string_is_compared_and_copied_over_both_pieces() {
         let string = Pieces([b"ab", b"cd"]);
         assert!(string.is(b"abcd"));
         for other in [&b"abc"[..], b"abcde", b"bbcd", b"abce", b"", b"cdab"] {
             assert!(!string.is(other));
         }
+        let mut place = [0; 4];
+        string.copy_to(&mut place);
+        assert_eq!(&place, b"abcd");
     }
 
     #[test]

@@ -135,10 +135,9 @@ impl Encoder {
         if out.left() < Self::field_bytes_max(line.name.len(), line.value.len()) {
             return Err(Full);
         }
-        // All bytes of it: a loop that may end before is not vectorized.
-        let is_upper = |is_upper, byte: &u8| is_upper | byte.is_ascii_uppercase();
-        if !line.name.iter().fold(false, is_upper) {
-            self.write(line, out);
+        let hashed = Hashed::of(line);
+        if !hashed.has_capitals {
+            self.write(hashed, out);
             return Ok(());
         }
         let mut lowered = [0; LOWERED_BYTES_MAX];
@@ -149,12 +148,12 @@ impl Encoder {
         lowered.copy_from_slice(line.name);
         lowered.make_ascii_lowercase();
         let name = &*lowered;
-        self.write(&FieldLine { name, ..*line }, out);
+        self.write(Hashed::of(&FieldLine { name, ..*line }), out);
         Ok(())
     }
 
-    fn write(&mut self, line: &FieldLine<'_>, out: &mut Out<'_>) {
-        let hashed = Hashed::of(line);
+    fn write(&mut self, hashed: Hashed<'_>, out: &mut Out<'_>) {
+        let line = hashed.line;
         // Most lines are entries, and no secret ever becomes one.
         if line.indexing != Indexing::Never
             && let Some(at) = self.history.find_lately(&self.table, hashed)

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use super::dynamic_table::{DynamicTable, entries_max, grow};
 use super::field_line::FieldLine;
+use crate::words;
 
 /// Field lines are remembered for about this many others, which covers the heads of two or three clients that take
 /// turns on a connection.
@@ -16,6 +17,8 @@ const SEEN: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hashed<'a> {
     pub(super) line: &'a FieldLine<'a>,
+    /// Its name has capital letters.
+    pub(super) has_capitals: bool,
     hashes: Hashes,
 }
 
@@ -48,20 +51,29 @@ struct Seen {
 
 impl<'a> Hashed<'a> {
     pub(super) fn of(line: &'a FieldLine<'a>) -> Self {
-        let of_name = mix(line.name.len() as u64, line.name);
+        let length = line.name.len() as u64;
+        let (of_name, capitals) = words::fold(line.name, (length, 0), |(hash, capitals), word| {
+            (mix(hash, word), capitals | words::has_capital(word))
+        });
+        // `aa` and `aaa` are the same word: their lengths tell them apart.
+        let of_line = mix(of_name, line.value.len() as u64);
         let hashes = Hashes {
             name: high_word(of_name),
-            line: high_word(mix(of_name, line.value)),
+            line: high_word(words::fold(line.value, of_line, mix)),
         };
-        Self { line, hashes }
+        Self {
+            line,
+            has_capitals: capitals != 0,
+            hashes,
+        }
     }
 }
 
 impl History {
     /// As [`History::find`], of a field line whose place among those seen lately no other one has taken.
     pub(super) fn find_lately(&self, table: &DynamicTable, sought: Hashed<'_>) -> Option<usize> {
-        let Hashed { line, hashes } = sought;
-        let seen = self.seen.as_deref()?[hashes.line as usize % SEEN];
+        let Hashed { line, hashes, .. } = sought;
+        let seen = self.seen.as_deref()?[place(hashes.line)];
         if seen.line != hashes.line || seen.inserted == 0 {
             return None;
         }
@@ -71,14 +83,14 @@ impl History {
 
     /// The place in the table of the entry with a name and value, the newest being at 0.
     pub(super) fn find(&mut self, table: &DynamicTable, sought: Hashed<'_>) -> Option<usize> {
-        let Hashed { line, hashes } = sought;
+        let Hashed { line, hashes, .. } = sought;
         let entries = self.entries.iter().rev().enumerate();
         let mut found = entries.filter(|(_, entry)| entry.line == hashes.line);
         let is_same = |at: usize| table.is_entry(at, line.name, line.value);
         let (at, _) = found.find(|(at, _)| is_same(*at))?;
         // A line that is no entry yet keeps the place: it becomes one when it comes again.
         let seen = self.seen.as_deref();
-        if seen.is_none_or(|seen| seen[hashes.line as usize % SEEN].inserted != 0) {
+        if seen.is_none_or(|seen| seen[place(hashes.line)].inserted != 0) {
             let later = u32::try_from(at).unwrap_or(u32::MAX);
             self.see(hashes, self.inserted.wrapping_sub(later));
         }
@@ -87,7 +99,7 @@ impl History {
 
     /// The place in the table of the newest entry with the name of a field line.
     pub(super) fn find_name(&self, table: &DynamicTable, sought: Hashed<'_>) -> Option<usize> {
-        let Hashed { line, hashes } = sought;
+        let Hashed { line, hashes, .. } = sought;
         let is_same = |at: usize| table.entry(at).is_some_and(|(of, _)| of.is(line.name));
         let entries = self.entries.iter().rev().enumerate();
         let mut found = entries.filter(|(_, entry)| entry.name == hashes.name);
@@ -103,7 +115,7 @@ impl History {
     fn see(&mut self, hashes: Hashes, inserted: u32) -> Seen {
         let seen = (self.seen).get_or_insert_with(|| Box::new([Seen::default(); SEEN]));
         let line = hashes.line;
-        std::mem::replace(&mut seen[line as usize % SEEN], Seen { line, inserted })
+        std::mem::replace(&mut seen[place(line)], Seen { line, inserted })
     }
 
     /// The table has a new entry, and has evicted what is not in it anymore.
@@ -132,25 +144,26 @@ impl History {
     }
 }
 
-/// Mixes bytes into a hash, as rustc's FxHash does.
-fn mix(mut hash: u64, bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    for word in words.iter().chain([&last]) {
-        let word = u64::from_le_bytes(*word);
-        hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-    hash
+/// Mixes a word into a hash, as rustc's FxHash does.
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
 }
 
-/// The upper half, which all bytes have an influence on.
+/// The place of a hash among the field lines seen lately, by its highest bits: the lowest ones hardly depend on the last
+/// octets of a value.
+fn place(line: u32) -> usize {
+    (line >> (u32::BITS - SEEN.ilog2())) as usize
+}
+
+/// The upper half, which all octets have an influence on.
 fn high_word(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::super::field_line::Indexing;
     use super::*;
 
@@ -165,7 +178,27 @@ mod tests {
     /// A field line with the hashes of every other one.
     fn same<'a>(line: &'a FieldLine<'a>) -> Hashed<'a> {
         let hashes = Hashes { name: 1, line: 1 };
-        Hashed { line, hashes }
+        Hashed {
+            line,
+            has_capitals: false,
+            hashes,
+        }
+    }
+
+    /// Values of two clients that take turns on a connection may differ in their last octets alone.
+    #[test]
+    fn values_that_end_differently_have_different_places() {
+        for length in 1..=24 {
+            let values = (0..32).map(|number| format!("{number:0>length$}"));
+            let values = values.filter(|value| value.len() == length);
+            let hashes = values.map(|value| Hashed::of(&line("x-tenant", &value)).hashes.line);
+            let places: Vec<_> = hashes.map(place).collect();
+            let different: HashSet<_> = places.iter().collect();
+            assert!(
+                different.len() > places.len() / 3,
+                "{length} octets: {places:?}"
+            );
+        }
     }
 
     #[test]

@@ -111,15 +111,15 @@ impl Asker {
 }
 
 impl Holder for Asker {
-    fn take(&mut self, connection: &mut Ours, input: &mut Chunk, event: Event<Lines>) {
+    fn take(&mut self, connection: &mut Ours, input: &mut Chunk, event: Event) {
         match event {
             Event::Section {
                 stream,
                 kind,
-                section,
                 truncation,
             } => {
                 assert_eq!(truncation, None);
+                let section = connection.take_section().expect("it is whole");
                 let asked = self.open.get_mut(&stream).expect("it is open");
                 asked.take_section(kind, &section);
             }

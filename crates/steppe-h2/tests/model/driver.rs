@@ -19,7 +19,7 @@ pub type Ours = Connection<Lines, ()>;
 /// The holder of a connection: its part of an exchange.
 pub trait Holder {
     /// Takes an event; content is taken off `input`.
-    fn take(&mut self, connection: &mut Ours, input: &mut Chunk, event: Event<Lines>);
+    fn take(&mut self, connection: &mut Ours, input: &mut Chunk, event: Event);
 
     /// Sends what there is to send.
     fn send(&mut self, connection: &mut Ours);

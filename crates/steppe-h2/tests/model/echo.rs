@@ -32,15 +32,15 @@ impl Echo {
 }
 
 impl Holder for Echo {
-    fn take(&mut self, connection: &mut Ours, input: &mut Chunk, event: Event<Lines>) {
+    fn take(&mut self, connection: &mut Ours, input: &mut Chunk, event: Event) {
         match event {
             Event::Section {
                 stream,
                 kind,
-                section,
                 truncation,
             } => {
                 assert_eq!(truncation, None);
+                let section = connection.take_section().expect("it is whole");
                 let stream = self.streams.entry(stream).or_default();
                 match kind {
                     SectionKind::Request => stream.head = Some(section),

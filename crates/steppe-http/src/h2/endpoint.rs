@@ -328,12 +328,7 @@ impl Endpoint {
         Poll::Ready(())
     }
 
-    fn take_event(
-        &mut self,
-        cx: &mut Context<'_>,
-        side: &mut impl Side,
-        event: Event<HeadSection>,
-    ) {
+    fn take_event(&mut self, cx: &mut Context<'_>, side: &mut impl Side, event: Event) {
         let mut connection = self.link.connection.borrow_mut();
         match event {
             Event::Begins(start) => {
@@ -341,13 +336,12 @@ impl Endpoint {
                 let waiter = Waiter::default();
                 self.decide(cx, side, WaitingBlock { start, waiter });
             }
-            Event::Section {
-                section,
-                truncation,
-                ..
-            } => {
+            Event::Section { truncation, .. } => {
+                let section = connection.take_section();
                 drop(connection);
-                self.take_section(side, section, truncation);
+                if let Some(section) = section {
+                    self.take_section(side, section, truncation);
+                }
             }
             Event::Content { stream, bytes } => {
                 drop(connection);
@@ -373,10 +367,11 @@ impl Endpoint {
                 drop(connection);
                 side.peer_changed();
             }
-            Event::Priority(update) => {
-                if let Some(inbox) = connection.stream_mut(update.stream) {
-                    let value = std::iter::once(update.value());
-                    inbox.priority = Some(Priority::of_request(value));
+            Event::Priority(stream) => {
+                let value = std::iter::once(connection.priority_value());
+                let priority = Priority::of_request(value);
+                if let Some(inbox) = connection.stream_mut(stream) {
+                    inbox.priority = Some(priority);
                     inbox.wake();
                 }
             }

@@ -48,7 +48,7 @@ impl Order {
     ///
     /// # Panics
     /// It may not follow those of before.
-    pub(super) fn check<B>(&mut self, event: &Event<B>) {
+    pub(super) fn check(&mut self, event: &Event) {
         let stream = match event {
             Event::Section { stream, .. }
             | Event::Content { stream, .. }

@@ -14,7 +14,7 @@ use crate::limits::SMALL_DATA_BYTES;
 use crate::stream_id::StreamId;
 
 impl<B: Section, T: Default> Connection<B, T> {
-    pub(super) fn begin_data(&mut self, header: FrameHeader) -> Next<B> {
+    pub(super) fn begin_data(&mut self, header: FrameHeader) -> Next {
         let id = StreamId(header.stream);
         if self.receive_window.receive(header.length).is_err() {
             let reason = "more content than the window of the connection";
@@ -56,7 +56,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         Ok(true)
     }
 
-    pub(super) fn take_content(&mut self, bytes: usize, input: Option<&mut Chunk>) -> Next<B> {
+    pub(super) fn take_content(&mut self, bytes: usize, input: Option<&mut Chunk>) -> Next {
         let (Some(data), Some(input)) = (&mut self.data, input) else {
             return Ok(None);
         };
@@ -83,7 +83,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         Ok(Some(Event::Content { stream: id, bytes }))
     }
 
-    pub(super) fn end_data(&mut self, header: FrameHeader, now: Instant) -> Next<B> {
+    pub(super) fn end_data(&mut self, header: FrameHeader, now: Instant) -> Next {
         let Some(data) = self.data.take() else {
             return Ok(None);
         };
@@ -106,7 +106,7 @@ impl<B: Section, T: Default> Connection<B, T> {
     }
 
     /// The peer has set END_STREAM.
-    pub(super) fn end_remotely(&mut self, id: StreamId) -> Next<B> {
+    pub(super) fn end_remotely(&mut self, id: StreamId) -> Next {
         // The holder may have reset it since the frame began.
         let stream = self.streams.get(id);
         let Some(stream) = stream.filter(|stream| stream.state().can_receive()) else {

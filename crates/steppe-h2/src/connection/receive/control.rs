@@ -13,7 +13,7 @@ use crate::role::Role;
 use crate::stream_id::StreamId;
 
 impl<B: Section, T: Default> Connection<B, T> {
-    pub(super) fn take_settings(&mut self, now: Instant) -> Next<B> {
+    pub(super) fn take_settings(&mut self, now: Instant) -> Next {
         self.work.count_control(now)?;
         if self.block.is_some() {
             return Err(Violation::interleaved());
@@ -46,7 +46,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         header: FrameHeader,
         octets: [u8; 8],
         now: Instant,
-    ) -> Next<B> {
+    ) -> Next {
         if self.block.is_some() {
             return Err(Violation::interleaved());
         }
@@ -99,7 +99,7 @@ impl<B: Section, T: Default> Connection<B, T> {
 
     /// RFC 7540 §5.3.1 calls it a stream error. RFC 9113 has dropped the rule, and RST_STREAM has no place on a stream
     /// that is idle (§6.4) or closed (§5.1).
-    fn take_self_dependency(&self, id: StreamId) -> Next<B> {
+    fn take_self_dependency(&self, id: StreamId) -> Next {
         if self.is_idle(id) {
             return Err(Violation::protocol(
                 "a stream that is idle depends on itself",
@@ -112,7 +112,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
     }
 
-    pub(super) fn take_reset(&mut self, id: StreamId, code: ErrorCode, now: Instant) -> Next<B> {
+    pub(super) fn take_reset(&mut self, id: StreamId, code: ErrorCode, now: Instant) -> Next {
         if self.is_idle(id) {
             return Err(Violation::protocol("RST_STREAM on a stream that is idle"));
         }
@@ -139,7 +139,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         }))
     }
 
-    pub(super) fn take_window_update(&mut self, id: StreamId, increment: u32) -> Next<B> {
+    pub(super) fn take_window_update(&mut self, id: StreamId, increment: u32) -> Next {
         if id.0 == 0 {
             if increment == 0 {
                 return Err(Violation::protocol("WINDOW_UPDATE of 0 octets"));
@@ -171,7 +171,7 @@ impl<B: Section, T: Default> Connection<B, T> {
     }
 
     /// Resets the next stream that the peer will not process, by its GOAWAY.
-    pub(super) fn reset_unprocessed(&mut self) -> Option<Event<B>> {
+    pub(super) fn reset_unprocessed(&mut self) -> Option<Event> {
         let from = self.unprocessed.take()?;
         let stream = self.streams.next_active(from)?;
         self.unprocessed = Some(stream);

@@ -15,7 +15,7 @@ use crate::role::Role;
 use crate::stream_id::StreamId;
 
 impl<B: Section, T: Default> Connection<B, T> {
-    pub(super) fn begin_headers(&mut self, header: FrameHeader, now: Instant) -> Next<B> {
+    pub(super) fn begin_headers(&mut self, header: FrameHeader, now: Instant) -> Next {
         let id = StreamId(header.stream);
         let (kind, target) = match self.streams.get(id) {
             Some(stream) => match stream.state().receive(Received::Headers) {
@@ -34,7 +34,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             },
             None => self.begin_unknown(id, now)?,
         };
-        let mut block = Block::new(id, kind, target);
+        let block = self.block.insert(Block::new(id, kind, target));
         block.ends_stream = header.has(flag::END_STREAM);
         block.count_frame()?;
         let is_undecided = matches!(block.target, Target::Undecided);
@@ -43,7 +43,6 @@ impl<B: Section, T: Default> Connection<B, T> {
             kind,
             ends_stream: block.ends_stream,
         };
-        self.block = Some(block);
         Ok(is_undecided.then_some(Event::Begins(start)))
     }
 
@@ -132,63 +131,87 @@ impl<B: Section, T: Default> Connection<B, T> {
         )
     }
 
-    pub(super) fn end_block_frame(&mut self, header: FrameHeader, now: Instant) -> Next<B> {
+    pub(super) fn end_block_frame(&mut self, header: FrameHeader, now: Instant) -> Next {
         if !header.has(flag::END_HEADERS) {
             return Ok(None);
         }
-        let Some(mut block) = self.block.take() else {
+        let Some(block) = &mut self.block else {
             return Ok(None);
         };
         block.release(&mut self.reserve);
+        let ended = self.end_block(now);
+        match (&mut self.block, &ended) {
+            (Some(block), Ok(Some(Event::Section { .. }))) => block.is_whole = true,
+            _ => self.block = None,
+        }
+        ended
+    }
+
+    fn end_block(&mut self, now: Instant) -> Next {
         self.decoder.end().map_err(|_| {
             let reason = "a field block ends amid a field line";
             Violation::connection(ErrorCode::COMPRESSION_ERROR, reason)
         })?;
-        let id = block.stream;
-        let content = self.content_behind(&block);
-        let is_malformed = self.is_malformed(&block, content);
-        let section = match block.target {
+        let Some(block) = &self.block else {
+            return Ok(None);
+        };
+        let (id, kind) = (block.stream, block.kind);
+        let content = self.content_behind(block);
+        let is_malformed = self.is_malformed(block, content);
+        match block.target {
             // The holder has reset the stream since the block began.
-            Target::Kept(_) if block.kind != SectionKind::Request && !self.can_receive(id) => {
+            Target::Kept(_) if kind != SectionKind::Request && !self.can_receive(id) => {
                 return Ok(None);
             }
             Target::Kept(_) if is_malformed => {
                 return Err(Violation::stream(id, ErrorCode::PROTOCOL_ERROR));
             }
-            Target::Kept(section) => section,
+            Target::Kept(_) => {}
             Target::Dropped(Some(code)) => return Err(Violation::stream(id, code)),
             Target::Refused(code) => return Ok(self.reset_by_us(id, code)),
             Target::Dropped(None) | Target::Undecided => {
                 self.work.count_discarded(now)?;
                 return Ok(None);
             }
-        };
-        if block.kind == SectionKind::Request {
+        }
+        let is_interim = is_interim(kind, &block.check);
+        let (is_connect, status) = (block.check.is_connect(), block.check.status());
+        let (truncation, ends_stream) = (block.truncation, block.ends_stream);
+        if kind == SectionKind::Request {
             let windows = self.new_windows();
             self.streams.add(Stream::new(id, windows, T::default()));
             self.owe_window(id);
         }
         if let Some(stream) = self.streams.get_mut(id) {
-            let is_interim = is_interim(block.kind, &block.check);
             stream.interim_heads += u32::from(is_interim);
             if stream.interim_heads > INTERIM_HEADS_MAX {
                 return Err(Violation::stream(id, ErrorCode::ENHANCE_YOUR_CALM));
             }
             stream.has_head |= !is_interim;
-            stream.is_tunnel |= match block.kind {
-                SectionKind::Request => block.check.is_connect(),
-                SectionKind::Response => opens_tunnel(stream.asked, block.check.status()),
+            stream.is_tunnel |= match kind {
+                SectionKind::Request => is_connect,
+                SectionKind::Response => opens_tunnel(stream.asked, status),
                 SectionKind::Trailers => false,
             };
             stream.content_left = content;
         }
-        self.ended_by_section = block.ends_stream.then_some(id);
+        self.ended_by_section = ends_stream.then_some(id);
         Ok(Some(Event::Section {
             stream: id,
-            kind: block.kind,
-            section,
-            truncation: block.truncation,
+            kind,
+            truncation,
         }))
+    }
+
+    /// The section of the last [`Event::Section`]; `None` once it was taken, or more was received.
+    pub fn take_section(&mut self) -> Option<B> {
+        let block = self.block.as_mut().filter(|block| block.is_whole)?;
+        let target = std::mem::replace(&mut block.target, Target::Undecided);
+        self.block = None;
+        match target {
+            Target::Kept(section) => Some(section),
+            Target::Undecided | Target::Dropped(_) | Target::Refused(_) => None,
+        }
     }
 
     /// Octets of content that may follow a section that is over; `None`: any number.

@@ -103,6 +103,28 @@ fn what_was_begun_before_our_reset_is_not_reported() {
 }
 
 #[test]
+fn a_section_is_there_until_it_is_taken_or_more_is_received() {
+    for is_taken in [true, false] {
+        let mut peer = Peer::client();
+        peer.decides = false;
+        peer.ask("GET", EndStream::Yes);
+        peer.receive(&headers(1, END, b"\x88"));
+        peer.connection.accept(peer::Text::new(usize::MAX));
+        let section = peer.next_event();
+        assert!(
+            matches!(section, Some(Event::Section { .. })),
+            "{section:?}"
+        );
+        assert!(!peer.connection.is_amid_block());
+        match is_taken {
+            true => assert!(peer.connection.take_section().is_some()),
+            false => assert!(matches!(peer.next_event(), Some(Event::End { .. }))),
+        }
+        assert!(peer.connection.take_section().is_none());
+    }
+}
+
+#[test]
 fn the_end_of_a_stream_that_was_reset_is_not_reported() {
     let mut peer = Peer::client();
     peer.decides = false;

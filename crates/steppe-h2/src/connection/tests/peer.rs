@@ -210,14 +210,14 @@ impl Peer {
     }
 
     /// The next event of what has come.
-    pub(super) fn next_event(&mut self) -> Option<Event<Text>> {
+    pub(super) fn next_event(&mut self) -> Option<Event> {
         let event = self
             .connection
             .receive(Some(&mut self.input), Instant::now());
         event.expect("the connection goes on")
     }
 
-    fn take(&mut self, event: Event<Text>) {
+    fn take(&mut self, event: Event) {
         let line = match event {
             Event::Begins(_) if self.decides => {
                 self.connection.accept(Text::new(self.room));
@@ -227,9 +227,9 @@ impl Peer {
             Event::Section {
                 stream,
                 kind,
-                section,
                 truncation,
             } => {
+                let section = self.connection.take_section().expect("it is whole");
                 let cut = truncation.map_or(String::new(), |why| format!(", cut ({why:?})"));
                 let lines: Vec<_> = section
                     .lines
@@ -257,9 +257,9 @@ impl Peer {
             }
             Event::Window(Some(stream)) => format!("window of {}", stream.0),
             Event::Window(None) => "window".to_owned(),
-            Event::Priority(update) => {
-                let value = String::from_utf8_lossy(update.value()).into_owned();
-                format!("priority of {}: {value}", update.stream.0)
+            Event::Priority(stream) => {
+                let value = String::from_utf8_lossy(self.connection.priority_value());
+                format!("priority of {}: {value}", stream.0)
             }
             Event::Settings => "settings".to_owned(),
             Event::Pong(_) => "pong".to_owned(),

@@ -51,7 +51,9 @@ impl Place {
 
 impl UpstreamStream for Place {
     fn finish(mut self: Box<Self>) -> Option<Box<dyn Channel>> {
-        let TakenPlace { places, .. } = self.0.take()?;
+        let places = Rc::clone(&self.0.as_ref()?.places);
+        // Where it is: a stream is large.
+        self.0 = None;
         places.0.borrow_mut().push(self);
         None
     }

@@ -82,21 +82,19 @@ impl StreamTasks {
 
 impl TaskSlot {
     fn wake(&self, next: Next) {
-        self.next.replace(next);
+        *self.next.borrow_mut() = next;
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<BegunStream>> {
-        match self.next.take() {
-            Next::Stream(stream) => Poll::Ready(Some(stream)),
-            Next::End => Poll::Ready(None),
-            Next::Nothing => {
-                self.waker.replace(Some(cx.waker().clone()));
-                Poll::Pending
-            }
+    /// Ready when there is another stream, or the task is to end. A stream stays where it is: it is large.
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if matches!(*self.next.borrow(), Next::Nothing) {
+            self.waker.replace(Some(cx.waker().clone()));
+            return Poll::Pending;
         }
+        Poll::Ready(())
     }
 }
 
@@ -104,11 +102,11 @@ impl TaskSlot {
 async fn serve_streams(tasks: Rc<StreamTasks>, first: BegunStream) {
     let slot = Rc::<TaskSlot>::default();
     let deadline = first.client.add_deadline();
-    let mut next = Some(first);
-    while let Some(stream) = next {
+    slot.wake(Next::Stream(first));
+    while let Next::Stream(stream) = slot.next.take() {
         serve_stream(stream, &deadline).await;
         deadline.clear();
         tasks.wait(&slot);
-        next = poll_fn(|cx| slot.poll(cx)).await;
+        poll_fn(|cx| slot.poll(cx)).await;
     }
 }
