@@ -13,9 +13,8 @@ mod strip;
 use std::fmt;
 use std::io::Write;
 
+use steppe_h2::words;
 use steppe_mem::{Buffer, Full, Lease, OverBudget};
-
-use crate::encoder::Encoder;
 
 pub(crate) use edits::{Lines, NameSet};
 pub use line::{Field, FieldId, Span};
@@ -148,27 +147,63 @@ impl FieldBlock {
         name: &[u8],
         value: &[u8],
     ) -> Result<(), OverBudget> {
+        let field = self.put_line(id, name, value)?;
+        self.fields.try_push(field, self.bytes.lease())
+    }
+
+    /// [`FieldBlock::append`], of a line that goes on never-indexed (RFC 7541 §6.2.3).
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn append_never_indexed(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<(), OverBudget> {
+        let field = self.put_line(FieldId::of(name), name, value)?;
+        self.fields
+            .try_push(field.never_indexed(), self.bytes.lease())
+    }
+
+    /// Adds a copy of a line of `from` at the end, never-indexed where that is.
+    ///
+    /// # Errors
+    /// As [`FieldBlock::append`].
+    pub(crate) fn append_copy(&mut self, field: Field, from: &Self) -> Result<(), OverBudget> {
+        let (name, value) = (field.name(from.bytes()), field.value(from.bytes()));
+        match field.is_never_indexed {
+            true => self.append_never_indexed(name, value),
+            false => self.append_known(field.id, name, value),
+        }
+    }
+
+    /// Puts the bytes of a line behind all others.
+    fn put_line(&mut self, id: FieldId, name: &[u8], value: &[u8]) -> Result<Field, OverBudget> {
         debug_assert!(
             is_token(name) && value.iter().all(|&byte| is_value_byte(byte)),
             "a field line that can't be sent"
         );
         // As a line of HTTP/1, so that it can go out with its neighbours in one piece.
         let start = self.bytes.len();
-        self.make_room(name.len() + value.len() + 4)?;
-        let mut line = Encoder::new(self.bytes.spare_mut());
-        line.line(name, value);
-        let written = line.finish().expect("room was made");
-        self.bytes.advance(written);
+        let line_bytes = name.len() + value.len() + 4;
+        self.make_room(line_bytes)?;
+        let (of_name, rest) = self.bytes.spare_mut()[..line_bytes].split_at_mut(name.len());
+        let (of_value, line_end) = rest[2..].split_at_mut(value.len());
+        of_name.copy_from_slice(name);
+        of_value.copy_from_slice(value);
+        line_end.copy_from_slice(b"\r\n");
+        rest[..2].copy_from_slice(b": ");
+        self.bytes.advance(line_bytes);
         let name = Span::new(start, start + name.len());
-        let value = Span::new(name.end() + 2, start + written - 2);
-        let field = Field {
+        let value = Span::new(name.end() + 2, start + line_bytes - 2);
+        Ok(Field {
             id,
             name,
             value,
             is_dropped: false,
             has_underscore: false,
-        };
-        self.fields.try_push(field, self.bytes.lease())
+            is_never_indexed: false,
+        })
     }
 
     /// Adds a `Host` line, whose value stands in the block already.
@@ -377,9 +412,12 @@ pub fn is_field_line(name: &[u8], value: &[u8]) -> bool {
 /// True for a valid field value.
 #[must_use]
 pub fn is_field_value(bytes: &[u8]) -> bool {
-    // All bytes of it, sixteen at a time: a loop that may end before is not vectorized.
-    let is_valid = |valid, &byte: &u8| valid & is_value_byte(byte);
-    bytes.iter().fold(true, is_valid) && bytes.trim_ascii().len() == bytes.len()
+    let control = words::fold(bytes, 0, |found, word| {
+        found | words::has_below_space(word) | words::has_octet(word, 0x7f)
+    });
+    // A tab is one that may be there.
+    let is_valid = control == 0 || bytes.iter().all(|&byte| is_value_byte(byte));
+    is_valid && bytes.trim_ascii().len() == bytes.len()
 }
 
 /// The elements of a comma-separated list, without white space and empty ones

@@ -194,6 +194,12 @@ impl FieldSection {
         self.literal(0, name.as_ref(), value.as_ref())
     }
 
+    /// A field, literally, which no hop may keep (RFC 7541 §6.2.3).
+    #[must_use]
+    pub fn never_indexed(self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+        self.literal(0x10, name.as_ref(), value.as_ref())
+    }
+
     /// A field, literally, which the table of fields gets as its first (RFC 7541 §6.2.1).
     #[must_use]
     pub fn kept(self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {

@@ -14,7 +14,7 @@ use super::body::BodyReader;
 use super::credentials::{Credentials, Presented};
 use super::key::CacheKey;
 use super::stats::ServedFrom;
-use super::stored::{Lines, StoredResponse};
+use super::stored::{StoredResponse, WithheldLine};
 use super::variant::Variant;
 
 /// A fetch in flight.
@@ -48,7 +48,7 @@ pub(crate) struct Reserved {
     /// The content from its first byte on, whatever is released before the leader reads.
     pub(crate) content: Option<BodyReader>,
     /// The field lines that `private` or `no-cache` withhold from other requests (RFC 9111 §5.2.2).
-    pub(crate) lines: Lines,
+    pub(crate) lines: Vec<WithheldLine>,
 }
 
 /// The result of a fetch for the requests that wait for it.
@@ -126,7 +126,7 @@ impl InFlight {
     }
 
     /// Keeps `lines` for the leader.
-    pub(super) fn reserve_lines(&self, lines: Lines) {
+    pub(super) fn reserve_lines(&self, lines: Vec<WithheldLine>) {
         let mut state = self.state();
         if let Some(reserved) = &mut state.reserved {
             reserved.lines = lines;
@@ -260,7 +260,11 @@ mod tests {
             let leader = FetchWaiter::leading(Arc::clone(&fetch));
             let follower = FetchWaiter::following(Arc::clone(&fetch));
             let leader = Some(leader).filter(|_| is_waiting);
-            fetch.reserve_lines(vec![(b"set-cookie"[..].into(), b"a=b"[..].into())]);
+            fetch.reserve_lines(vec![WithheldLine {
+                name: b"set-cookie"[..].into(),
+                value: b"a=b"[..].into(),
+                is_never_indexed: false,
+            }]);
             fetch.answer(FetchAnswer::Shared(Arc::clone(&response), ServedFrom::Miss));
             let of = |waiter: &FetchWaiter| {
                 let reserved = waiter.take_reserved();

@@ -9,7 +9,7 @@ use steppe_mem::{Buffer, Chunk, Lease, OverBudget};
 
 use super::body::{BodyCut, BodyReader};
 use super::stats::ServedFrom;
-use super::stored::{Lines, StoredResponse};
+use super::stored::{StoredResponse, WithheldLine};
 use super::validation::validators;
 use crate::conditional::multipart::Multipart;
 use crate::conditional::range::{RequestedRange, append_content_range, append_unsatisfied_range};
@@ -111,10 +111,13 @@ impl Reader {
     ///
     /// # Errors
     /// Where the budget has no room.
-    pub(crate) fn with_lines(mut self, lines: &Lines) -> Result<Self, GatewayError> {
+    pub(crate) fn with_lines(mut self, lines: &[WithheldLine]) -> Result<Self, GatewayError> {
         if let Some(head) = &mut self.head {
-            for (name, value) in lines {
-                head.fields.append(name, value)?;
+            for line in lines {
+                match line.is_never_indexed {
+                    true => head.fields.append_never_indexed(&line.name, &line.value)?,
+                    false => head.fields.append(&line.name, &line.value)?,
+                }
             }
         }
         Ok(self)

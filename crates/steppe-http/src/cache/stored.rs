@@ -155,16 +155,27 @@ fn is_withheld(name: &[u8], withheld: &[Box<[u8]>]) -> bool {
         .any(|field| name.eq_ignore_ascii_case(field))
 }
 
-/// Field lines: name and value.
-pub(crate) type Lines = Vec<(Box<[u8]>, Box<[u8]>)>;
+/// A field line that a stored response lacks.
+#[derive(Debug)]
+pub(crate) struct WithheldLine {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) value: Box<[u8]>,
+    pub(crate) is_never_indexed: bool,
+}
 
 /// The lines of `fields` that [`StoredHead::of`] leaves out because they are `withheld` from others.
-pub(super) fn withheld_lines(fields: &FieldBlock, withheld: &[Box<[u8]>]) -> Lines {
-    let lines = fields
-        .iter()
-        .filter(|(id, name, _)| is_withheld(name, withheld) && !is_left_out(*id, name));
-    let lines = lines.map(|(_, name, value)| (name.into(), value.into()));
-    lines.collect()
+pub(super) fn withheld_lines(fields: &FieldBlock, withheld: &[Box<[u8]>]) -> Vec<WithheldLine> {
+    let bytes = fields.bytes();
+    let lines = fields.fields().iter().filter(|field| {
+        let name = field.name(bytes);
+        is_withheld(name, withheld) && !is_left_out(field.id, name)
+    });
+    let line = |field: &Field| WithheldLine {
+        name: field.name(bytes).into(),
+        value: field.value(bytes).into(),
+        is_never_indexed: field.is_never_indexed(),
+    };
+    lines.map(line).collect()
 }
 
 impl StoredHead {
@@ -172,30 +183,33 @@ impl StoredHead {
     pub(super) fn of(head: &ResponseHead, withheld: &[Box<[u8]>]) -> Self {
         let mut bytes = head.reason().to_vec();
         let reason = Span::new(0, bytes.len());
-        let mut spans = Vec::new();
-        let mut put = |name: &[u8], value: &[u8]| {
+        let mut fields = Vec::new();
+        let mut put = |name: &[u8], value: &[u8], is_never_indexed: bool| {
             let start = bytes.len();
             for piece in [name, b": ", value, b"\r\n"] {
                 bytes.extend_from_slice(piece);
             }
-            let value = start + name.len() + 2;
-            spans.push((
-                Span::new(start, start + name.len()),
-                Span::new(value, bytes.len() - 2),
-            ));
+            let name = Span::new(start, start + name.len());
+            let value = Span::new(name.end() + 2, bytes.len() - 2);
+            let field = Field::new(&bytes, name, value);
+            fields.push(match is_never_indexed {
+                true => field.never_indexed(),
+                false => field,
+            });
         };
-        for (id, name, value) in head.fields.iter() {
-            if !is_withheld(name, withheld) && !is_left_out(id, name) {
-                put(name, value);
+        for &field in head.fields.fields() {
+            let bytes = head.fields.bytes();
+            let (name, value) = (field.name(bytes), field.value(bytes));
+            if !is_withheld(name, withheld) && !is_left_out(field.id, name) {
+                put(name, value, field.is_never_indexed());
             }
         }
         if !head.fields.has(FieldId::Date) {
             // RFC 9110 §6.6.1: the time at which it was received.
-            put(b"date", &date::now());
+            put(b"date", &date::now(), false);
         }
-        let field = |(name, value)| Field::new(&bytes, name, value);
         Self {
-            fields: spans.into_iter().map(field).collect(),
+            fields: fields.into(),
             bytes: bytes.into(),
             status: head.status,
             reason,
@@ -264,3 +278,49 @@ pub(super) fn take_over(chunk: Chunk, lease: &Lease) -> Result<Chunk, Chunk> {
 
 /// Memory of the allocator and of the handles of a copied chunk.
 const CHUNK_OVERHEAD_BYTES: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+    use crate::cache::validation::freshened;
+
+    /// RFC 7541 §6.2.3.
+    #[test]
+    fn a_line_that_came_never_indexed_is_stored_so() {
+        let budget = Budget::new(1 << 20);
+        let lease = budget.root().lease();
+        let mut bytes = Buffer::take(&lease, 1024).expect("room");
+        bytes.put(b"x: 1\r\ny: 2\r\n").expect("room");
+        let mut fields = FieldList::take();
+        let x = Field::new(bytes.filled(), Span::new(0, 1), Span::new(3, 4));
+        let y = Field::new(bytes.filled(), Span::new(6, 7), Span::new(9, 10));
+        for field in [x.never_indexed(), y] {
+            fields.try_push(field, &lease).expect("room");
+        }
+        let head = ResponseHead {
+            fields: FieldBlock::new(bytes, fields),
+            version: Version::Http2,
+            status: 200,
+            length: ContentLength::Empty,
+            reason: Span::default(),
+            upgrade: None,
+            is_connected: false,
+        };
+        let stored = StoredHead::of(&head, &[]);
+        // The last one is `date`, which is added.
+        let expected = [true, false, false];
+        let sent = stored.to_head(&lease).expect("room");
+        // A 304 has the fields anew.
+        let renewed = freshened(&stored, &head, &lease).expect("room");
+        for head in [sent, renewed] {
+            let lines = head.fields.fields().iter();
+            let are_never_indexed: Vec<_> = lines.map(|field| field.is_never_indexed()).collect();
+            assert_eq!(are_never_indexed, expected);
+        }
+        let withheld = withheld_lines(&head.fields, &[b"x"[..].into(), b"y"[..].into()]);
+        let withheld: Vec<_> = withheld.iter().map(|line| line.is_never_indexed).collect();
+        assert_eq!(withheld, [true, false]);
+    }
+}

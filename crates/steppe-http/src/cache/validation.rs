@@ -8,7 +8,7 @@ use super::stored::StoredHead;
 use crate::conditional::{Validators, opaque};
 use crate::date;
 use crate::error::GatewayError;
-use crate::field::{FieldBlock, FieldId};
+use crate::field::{Field, FieldBlock, FieldId};
 use crate::head::{RequestHead, ResponseHead};
 
 /// The validators of a stored response, for the preconditions of a request (RFC 9111 §4.3.2).
@@ -103,12 +103,13 @@ pub(super) fn freshened(
     lease: &Lease,
 ) -> Result<ResponseHead, GatewayError> {
     let mut updated = stored.to_head(lease)?;
-    let is_updated = |(id, name, _): &(FieldId, &[u8], &[u8])| is_updated(*id, name);
-    for (_, name, _) in head.fields.iter().filter(is_updated) {
-        updated.fields.remove(name);
+    let bytes = head.fields.bytes();
+    let is_updated = |field: &&Field| is_updated(field.id, field.name(bytes));
+    for field in head.fields.fields().iter().filter(is_updated) {
+        updated.fields.remove(field.name(bytes));
     }
-    for (id, name, value) in head.fields.iter().filter(is_updated) {
-        updated.fields.append_known(id, name, value)?;
+    for &field in head.fields.fields().iter().filter(is_updated) {
+        updated.fields.append_copy(field, &head.fields)?;
     }
     if !head.fields.has(FieldId::Date) {
         // RFC 9110 §6.6.1: the time at which it was received.

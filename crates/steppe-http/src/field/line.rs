@@ -16,6 +16,7 @@ pub struct Field {
     pub(super) value: Span,
     pub(super) is_dropped: bool,
     pub(super) has_underscore: bool,
+    pub(super) is_never_indexed: bool,
 }
 
 /// Names that mean something to a gateway; everything else is passed on.
@@ -101,6 +102,7 @@ impl Field {
             value,
             is_dropped: false,
             has_underscore: false,
+            is_never_indexed: false,
         }
     }
 
@@ -110,6 +112,18 @@ impl Field {
             has_underscore: true,
             ..self
         }
+    }
+
+    /// A line that no hop makes an entry of its HPACK table (RFC 7541 §6.2.3).
+    pub(crate) fn never_indexed(self) -> Self {
+        Self {
+            is_never_indexed: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_never_indexed(self) -> bool {
+        self.is_never_indexed
     }
 
     /// Where its name and its value lie.

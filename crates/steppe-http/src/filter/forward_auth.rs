@@ -23,7 +23,7 @@ use super::{About, ExchangeFilter, Filter, Identity, Ready, Step};
 use crate::config::ForwardAuth;
 use crate::error::{GatewayError, Resend};
 use crate::exchange::Part;
-use crate::field::{FieldBlock, FieldId};
+use crate::field::{Field, FieldBlock, FieldId};
 use crate::head::RequestHead;
 use crate::limits::RESPOND_BYTES_MAX;
 use crate::metrics::CloseReason;
@@ -80,8 +80,10 @@ impl ForwardAuthFilter {
         let fields = &mut asked.fields;
         let wanted = self.0.request_headers.iter().map(|name| name.as_bytes());
         for name in ALWAYS.into_iter().chain(wanted) {
-            for value in head.fields.values_named(name) {
-                fields.append(name, value)?;
+            let bytes = head.fields.bytes();
+            let is_named = |field: &&Field| field.name(bytes).eq_ignore_ascii_case(name);
+            for &field in head.fields.fields().iter().filter(is_named) {
+                fields.append_copy(field, &head.fields)?;
             }
         }
         fields.set(b"x-forwarded-method", head.method())?;

@@ -4,7 +4,7 @@ use steppe_h2::Truncation;
 use steppe_h2::hpack::{FieldLine, Indexing};
 
 use super::inbox::ReceivedSection;
-use crate::field::{FieldBlock, FieldId, is_field_line};
+use crate::field::{Field, FieldBlock, FieldId, is_field_line};
 use crate::limits::{TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
 use crate::message;
 
@@ -85,10 +85,28 @@ pub(super) fn line<'a>(name: &'a [u8], value: &'a [u8]) -> FieldLine<'a> {
     }
 }
 
+/// A line of a head or of trailers to be sent, whose parts lie in `bytes`. One that came never-indexed goes out so.
+///
+/// RFC 9113 §8.2.1: no white space is around a value. Joined cookies may leave some, and services of the plane.
+pub(super) fn forwarded_line(field: Field, bytes: &[u8]) -> FieldLine<'_> {
+    let indexing = match field.is_never_indexed() {
+        true => Indexing::Never,
+        false => Indexing::Without,
+    };
+    FieldLine {
+        name: field.name(bytes),
+        value: field.value(bytes).trim_ascii(),
+        indexing,
+    }
+}
+
 /// Trailers to be sent.
 pub(super) fn trailer_lines(trailers: &FieldBlock) -> impl Iterator<Item = FieldLine<'_>> + Clone {
-    let kept = trailers.iter().filter(|&(id, name, value)| {
-        !id.is_hop_by_hop() && !id.is_refused_as_trailer(name) && is_field_line(name, value)
+    let bytes = trailers.bytes();
+    let kept = trailers.fields().iter().filter(move |field| {
+        let (name, value) = (field.name(bytes), field.value(bytes));
+        let is_refused = field.id.is_hop_by_hop() || field.id.is_refused_as_trailer(name);
+        !is_refused && is_field_line(name, value)
     });
-    kept.map(|(_, name, value)| line(name, value))
+    kept.map(move |&field| forwarded_line(field, bytes))
 }

@@ -3,9 +3,9 @@
 //! Each field line is decoded into its place, as a line of HTTP/1 has it, so that neighbors can go out in one piece.
 //! Pseudo-header fields lie among them and are no fields of the head.
 
-use steppe_h2::Section;
 use steppe_h2::hpack::{FieldSink, Indexing, Pieces};
 use steppe_h2::message::Pseudo;
+use steppe_h2::{Section, words};
 use steppe_mem::{Buffer, OverBudget, Reservation};
 use steppe_net::limits::ROOMY_BYTES;
 
@@ -113,7 +113,7 @@ impl HeadSection {
     }
 
     /// Takes note of a line whose bytes are there.
-    fn note_line(&mut self, name: Span, value: Span) {
+    fn note_line(&mut self, name: Span, value: Span, indexing: Indexing) {
         self.last = (name, value);
         self.line = self.bytes.len();
         let bytes = self.bytes.filled();
@@ -124,8 +124,11 @@ impl HeadSection {
             return;
         }
         let mut field = Field::new(bytes, name, value);
-        if name.of(bytes).contains(&b'_') {
+        if words::contains(name.of(bytes), b'_') {
             field = field.with_underscore();
+        }
+        if indexing == Indexing::Never {
+            field = field.never_indexed();
         }
         if self.fields.try_push(field, self.bytes.lease()).is_err() {
             self.has_no_room = true;
@@ -155,13 +158,13 @@ impl FieldSink for HeadSection {
         self.put_end(b": ");
     }
 
-    fn end_field(&mut self, _: Indexing) {
+    fn end_field(&mut self, indexing: Indexing) {
         let end = self.bytes.len();
         let name_end = self.name.take().unwrap_or(end);
         let name = Span::new(self.line, name_end);
         let value = Span::new((name_end + 2).min(end), end);
         self.put_end(b"\r\n");
-        self.note_line(name, value);
+        self.note_line(name, value, indexing);
     }
 
     fn take_line(&mut self, name: Pieces<'_>, value: Pieces<'_>) -> bool {
@@ -169,16 +172,17 @@ impl FieldSink for HeadSection {
         if self.has_no_room || self.bytes.spare() < bytes {
             return false;
         }
-        let mut left = &mut self.bytes.spare_mut()[..bytes];
-        for part in [name.0[0], name.0[1], b": ", value.0[0], value.0[1], b"\r\n"] {
-            let (place, rest) = left.split_at_mut(part.len());
-            place.copy_from_slice(part);
-            left = rest;
-        }
+        let room = &mut self.bytes.spare_mut()[..bytes];
+        let (of_name, rest) = room.split_at_mut(name.bytes());
+        let (of_value, line_end) = rest[2..].split_at_mut(value.bytes());
+        name.copy_to(of_name);
+        value.copy_to(of_value);
+        line_end.copy_from_slice(b"\r\n");
+        rest[..2].copy_from_slice(b": ");
         self.bytes.advance(bytes);
         let name = Span::new(self.line, self.line + name.bytes());
         let value = Span::new(name.end() + 2, name.end() + 2 + value.bytes());
-        self.note_line(name, value);
+        self.note_line(name, value, Indexing::Indexed);
         true
     }
 

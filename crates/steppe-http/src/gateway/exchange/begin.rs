@@ -46,8 +46,8 @@ impl From<GatewayError> for Unrouted {
     }
 }
 
-/// Finds the route of a request, and makes the request what its filters are to see, which `enter` puts into its place: it
-/// is large, and would be copied by each function that returns it.
+/// Finds the route of a request, and makes the request what its filters are to see. `enter` puts the [`OnRoute`] into its
+/// stage: it is large, and would be copied by each function that returns it.
 pub(super) fn begin<D>(
     env: &mut Env<'_, '_, D>,
     request: Request,

@@ -1,16 +1,15 @@
 //! Field lines of requests, and heads of the gateway out of received responses. Spec: RFC 9113 §8.
 
-use std::io::Write;
-
 use steppe_h2::Truncation;
 use steppe_h2::hpack::FieldLine;
 use steppe_h2::message::Pseudo;
 use steppe_mem::{Buffer, Lease, OverBudget};
 
+use crate::encoder::Encoder;
 use crate::error::GatewayError;
 use crate::exchange::Outgoing as Request;
 use crate::field::FieldId;
-use crate::h2::head::{FIELD_OVERHEAD, content_length, has_valid_lines, line};
+use crate::h2::head::{FIELD_OVERHEAD, content_length, forwarded_line, has_valid_lines, line};
 use crate::h2::inbox::ReceivedSection;
 use crate::h2::websocket::{self, WEBSOCKET};
 use crate::head::{Announced, ContentLength, RequestHead, ResponseHead, Version};
@@ -50,9 +49,9 @@ impl<'a> RequestLines<'a> {
             length_digits: 0,
         };
         if let Some(length) = message::request_length(head) {
-            let mut room = &mut lines.length[..];
-            let _ = write!(room, "{length}");
-            lines.length_digits = 20 - room.len();
+            let mut digits = Encoder::new(&mut lines.length);
+            digits.number(length);
+            lines.length_digits = digits.written();
         }
         Ok(lines)
     }
@@ -72,13 +71,17 @@ impl<'a> RequestLines<'a> {
             path,
             protocol,
         ];
-        let kept = (self.head.fields.iter()).filter(move |&(id, name, _)| {
-            let is_own = matches!(id, FieldId::Host | FieldId::ContentLength | FieldId::Te);
-            let is_of_handshake = is_extended && name.eq_ignore_ascii_case(websocket::KEY);
-            !id.is_hop_by_hop() && !is_own && !is_of_handshake
+        let bytes = self.head.fields.bytes();
+        let kept = self.head.fields.fields().iter().filter(move |field| {
+            let is_own = matches!(
+                field.id,
+                FieldId::Host | FieldId::ContentLength | FieldId::Te
+            );
+            let is_key = |name: &[u8]| name.eq_ignore_ascii_case(websocket::KEY);
+            let is_of_handshake = is_extended && is_key(field.name(bytes));
+            !field.id.is_hop_by_hop() && !is_own && !is_of_handshake
         });
-        // RFC 9113 §8.2.1: no white space is around a value. Joined cookies may leave some, and services of the plane.
-        let kept = kept.map(|(_, name, value)| line(name, value.trim_ascii()));
+        let kept = kept.map(move |&field| forwarded_line(field, bytes));
         let length = &self.length[..self.length_digits];
         let length = (self.length_digits > 0).then(|| line(b"content-length", length));
         let te = (self.head.takes_trailers).then(|| line(b"te", b"trailers"));

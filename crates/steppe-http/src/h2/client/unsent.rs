@@ -4,8 +4,8 @@
 use steppe_h2::hpack::{FieldLine, Indexing};
 use steppe_mem::{Buffer, Lease, OverBudget};
 
-/// Octets of the lengths of a line.
-const LENGTHS: usize = 8;
+/// Octets before each line: the lengths of its name and its value, and 1 for a line that is never indexed.
+const PREFIX: usize = 9;
 
 /// Field lines of a request, in memory of its exchange.
 pub(super) struct UnsentLines(Buffer);
@@ -17,12 +17,14 @@ impl UnsentLines {
         lines: impl Iterator<Item = FieldLine<'a>> + Clone,
         lease: &Lease,
     ) -> Result<Self, OverBudget> {
-        let bytes = |line: FieldLine<'_>| LENGTHS + line.name.len() + line.value.len();
+        let bytes = |line: FieldLine<'_>| PREFIX + line.name.len() + line.value.len();
         let mut copy = Buffer::take(lease, lines.clone().map(bytes).sum())?;
         for line in lines {
             let length = |octets: &[u8]| u32::try_from(octets.len()).unwrap_or(u32::MAX);
             let lengths = [length(line.name), length(line.value)].map(u32::to_be_bytes);
-            for part in [&lengths[0], &lengths[1], line.name, line.value] {
+            let is_never_indexed = [u8::from(line.indexing == Indexing::Never)];
+            let [name, value] = &lengths;
+            for part in [name, value, &is_never_indexed[..], line.name, line.value] {
                 copy.put(part).expect("it was taken for them");
             }
         }
@@ -38,14 +40,18 @@ impl UnsentLines {
                 Some(first)
             };
             let mut length = || {
-                let octets = take(LENGTHS / 2)?.try_into().ok()?;
+                let octets = take(size_of::<u32>())?.try_into().ok()?;
                 usize::try_from(u32::from_be_bytes(octets)).ok()
             };
             let (name, value) = (length()?, length()?);
+            let indexing = match take(1)? {
+                [1] => Indexing::Never,
+                _ => Indexing::Without,
+            };
             Some(FieldLine {
                 name: take(name)?,
                 value: take(value)?,
-                indexing: Indexing::Without,
+                indexing,
             })
         })
     }
@@ -61,10 +67,12 @@ mod tests {
     #[test]
     fn lines_are_kept_as_they_are() {
         let budget = Budget::new(1 << 20);
-        let lines = [(&b":method"[..], &b"GET"[..]), (b"x", b""), (b"y", b"2")];
-        let lines = lines.into_iter().map(|(name, value)| line(name, value));
-        let kept = UnsentLines::copy(lines.clone(), &budget.root().lease()).expect("room");
-        assert!(kept.iter().eq(lines.clone()));
-        assert!(kept.iter().eq(lines), "it can be read again");
+        let mut lines = [(&b":method"[..], &b"GET"[..]), (b"x", b""), (b"y", b"2")]
+            .map(|(name, value)| line(name, value));
+        lines[2].indexing = Indexing::Never;
+        let lines = || lines.iter().copied();
+        let kept = UnsentLines::copy(lines(), &budget.root().lease()).expect("room");
+        assert!(kept.iter().eq(lines()));
+        assert!(kept.iter().eq(lines()), "it can be read again");
     }
 }

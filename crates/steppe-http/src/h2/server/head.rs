@@ -6,8 +6,6 @@
 //! # Deviations
 //! Stricter than RFC 9113 §8.3.1: a `Host` that differs from `:authority` is refused instead of being ignored.
 
-use std::io::Write;
-
 use steppe_h2::hpack::FieldLine;
 use steppe_h2::message::Pseudo;
 use steppe_h2::{ErrorCode, Truncation};
@@ -19,7 +17,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Refusal, RefusalContent};
 use crate::field::{FieldBlock, FieldId, Span, is_token};
 use crate::gateway::ListenerSettings;
-use crate::h2::head::{TrailersError, content_length, has_valid_lines, line};
+use crate::h2::head::{TrailersError, content_length, forwarded_line, has_valid_lines, line};
 use crate::h2::inbox::ReceivedSection;
 use crate::h2::priority::Priority;
 use crate::h2::section::HeadSection;
@@ -316,11 +314,11 @@ impl OwnLines {
             length_digits: 0,
             date,
         };
-        let _ = write!(&mut own.status[..], "{status:03}");
+        Encoder::new(&mut own.status).number(status.into());
         if let Some(length) = length {
-            let mut room = &mut own.length[..];
-            let _ = write!(room, "{length}");
-            own.length_digits = 20 - room.len();
+            let mut digits = Encoder::new(&mut own.length);
+            digits.number(length);
+            own.length_digits = digits.written();
         }
         own
     }
@@ -363,12 +361,14 @@ impl<'a> ResponseLines<'a> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = FieldLine<'_>> + Clone {
-        let kept = self.fields.iter().filter(|&(id, name, _)| {
-            let is_replaced = id == FieldId::ContentLength && self.replaces_length;
-            let is_of_handshake = self.is_upgrade && name.eq_ignore_ascii_case(websocket::ACCEPT);
-            !id.is_hop_by_hop() && !is_replaced && !is_of_handshake
+        let bytes = self.fields.bytes();
+        let kept = self.fields.fields().iter().filter(move |field| {
+            let is_replaced = field.id == FieldId::ContentLength && self.replaces_length;
+            let is_accept = |name: &[u8]| name.eq_ignore_ascii_case(websocket::ACCEPT);
+            let is_of_handshake = self.is_upgrade && is_accept(field.name(bytes));
+            !field.id.is_hop_by_hop() && !is_replaced && !is_of_handshake
         });
-        let kept = kept.map(|(_, name, value)| line(name, value.trim_ascii()));
+        let kept = kept.map(move |&field| forwarded_line(field, bytes));
         self.own.first().chain(kept).chain(self.own.last())
     }
 }

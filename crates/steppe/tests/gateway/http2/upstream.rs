@@ -1,8 +1,8 @@
 //! Connections to servers of HTTP/2: requests that are sent again, and further connections.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use steppe_testkit::{
@@ -47,6 +47,46 @@ fn post(node: &Steppe) -> Message {
 
 fn get(node: &Steppe) -> Message {
     node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+/// RFC 7541 §6.2.3: an intermediary sends such a field line on in the same representation, even one that repeats.
+#[test]
+fn a_line_that_came_never_indexed_goes_on_so() {
+    // Strings that the Huffman code does not make shorter.
+    let secret = FieldSection::default().never_indexed("x", "!");
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let sections = Arc::clone(&received);
+    let (origin, _) = server(&[], move |server, _| {
+        while let Some(frame) = server.frame() {
+            if frame.kind == H2Frame::HEADERS {
+                sections.lock().expect("no test failed").push(frame.payload);
+                let ok = FieldSection::default().indexed(8, 1);
+                let ok = ok.never_indexed("x", "!");
+                server.send(&[H2Frame::request(frame.stream, &ok)]);
+            }
+        }
+    });
+    let config = config().protocols(["h1", "h2c"]);
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(config);
+    let mut client = H2Peer::begin(node.connect(), &[(1, 4096)]);
+    let is_in = |section: &[u8]| {
+        let mut places = section.windows(secret.bytes().len());
+        places.any(|place| place == secret.bytes())
+    };
+    // A line of another representation becomes an entry of the table the second time.
+    for _ in 0..4 {
+        let request = FieldSection::of("GET", "/").never_indexed("x", "!");
+        client.request(&request);
+        let response = client.await_frame(H2Frame::HEADERS).expect("a response");
+        assert!(is_in(&response.payload), "{:x?}", response.payload);
+    }
+    let sections = received.lock().expect("no test failed");
+    assert_eq!(sections.len(), 4);
+    for section in sections.iter() {
+        assert!(is_in(section), "{section:x?}");
+    }
 }
 
 /// RFC 9113 §8.7: a refused stream was not processed, so even requests that are not idempotent are sent again.
