@@ -66,6 +66,13 @@ pub const fn has_capital(word: u64) -> u64 {
     from_a & !beyond_z & !word & HIGHS
 }
 
+/// The word with `a` to `z` in the place of `A` to `Z`.
+#[must_use]
+pub const fn lowered(word: u64) -> u64 {
+    // The high bit of an octet, moved to the bit in which the cases differ.
+    word | has_capital(word) >> 2
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
@@ -81,11 +88,19 @@ mod tests {
         prop_oneof![any::<u8>(), prop::sample::select(bounds.to_vec())]
     }
 
+    fn with_word(mut words: Vec<u8>, word: u64) -> Vec<u8> {
+        words.extend(word.to_le_bytes());
+        words
+    }
+
     proptest! {
         #[test]
         fn words_tell_what_octets_do(octets in vec(octet(), 0..30)) {
             let any = |found: fn(u64) -> u64| fold(&octets, 0, |all, word| all | found(word)) != 0;
             prop_assert_eq!(any(has_capital), octets.iter().any(u8::is_ascii_uppercase));
+            let lower = fold(&octets.to_ascii_lowercase(), Vec::new(), with_word);
+            let made_lower = |words, word| with_word(words, lowered(word));
+            prop_assert_eq!(fold(&octets, Vec::new(), made_lower), lower);
             prop_assert_eq!(any(has_below_space), octets.iter().any(|octet| *octet < 0x20));
             for octet in [0, 10, 0x7f, 0xff] {
                 prop_assert_eq!(contains(&octets, octet), octets.contains(&octet));
@@ -94,10 +109,7 @@ mod tests {
 
         #[test]
         fn words_hold_all_octets_and_no_others(octets in vec(any::<u8>(), 0..30)) {
-            let words = fold(&octets, Vec::new(), |mut words, word| {
-                words.extend(word.to_le_bytes());
-                words
-            });
+            let words = fold(&octets, Vec::new(), with_word);
             prop_assert!(words.iter().all(|octet| octets.contains(octet)));
             prop_assert!(octets.iter().all(|octet| words.contains(octet)));
             let whole = octets.len() / 8 * 8;

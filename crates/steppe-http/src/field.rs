@@ -16,6 +16,7 @@ use std::io::Write;
 use steppe_h2::words;
 use steppe_mem::{Buffer, Full, Lease, OverBudget};
 
+use crate::encoder::Encoder;
 pub(crate) use edits::{Lines, NameSet};
 pub use line::{Field, FieldId, Span};
 pub use list::FieldList;
@@ -185,17 +186,13 @@ impl FieldBlock {
         );
         // As a line of HTTP/1, so that it can go out with its neighbours in one piece.
         let start = self.bytes.len();
-        let line_bytes = name.len() + value.len() + 4;
-        self.make_room(line_bytes)?;
-        let (of_name, rest) = self.bytes.spare_mut()[..line_bytes].split_at_mut(name.len());
-        let (of_value, line_end) = rest[2..].split_at_mut(value.len());
-        of_name.copy_from_slice(name);
-        of_value.copy_from_slice(value);
-        line_end.copy_from_slice(b"\r\n");
-        rest[..2].copy_from_slice(b": ");
-        self.bytes.advance(line_bytes);
+        self.make_room(name.len() + value.len() + 4)?;
+        let mut line = Encoder::new(self.bytes.spare_mut());
+        line.line(name, value);
+        let written = line.finish().expect("room was made");
+        self.bytes.advance(written);
         let name = Span::new(start, start + name.len());
-        let value = Span::new(name.end() + 2, start + line_bytes - 2);
+        let value = Span::new(name.end() + 2, start + written - 2);
         Ok(Field {
             id,
             name,

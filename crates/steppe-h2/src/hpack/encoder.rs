@@ -148,7 +148,7 @@ impl Encoder {
         lowered.copy_from_slice(line.name);
         lowered.make_ascii_lowercase();
         let name = &*lowered;
-        self.write(Hashed::of(&FieldLine { name, ..*line }), out);
+        self.write(hashed.lowered(&FieldLine { name, ..*line }), out);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::words;
 /// turns on a connection.
 const SEEN: usize = 64;
 
-/// A field line with its hashes.
+/// A field line with its hashes, which do not depend on the case of its name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hashed<'a> {
     pub(super) line: &'a FieldLine<'a>,
@@ -53,7 +53,8 @@ impl<'a> Hashed<'a> {
     pub(super) fn of(line: &'a FieldLine<'a>) -> Self {
         let length = line.name.len() as u64;
         let (of_name, capitals) = words::fold(line.name, (length, 0), |(hash, capitals), word| {
-            (mix(hash, word), capitals | words::has_capital(word))
+            let hash = mix(hash, words::lowered(word));
+            (hash, capitals | words::has_capital(word))
         });
         // `aa` and `aaa` are the same word: their lengths tell them apart.
         let of_line = mix(of_name, line.value.len() as u64);
@@ -65,6 +66,15 @@ impl<'a> Hashed<'a> {
             line,
             has_capitals: capitals != 0,
             hashes,
+        }
+    }
+
+    /// The hashes, for the same line with its name in lower case.
+    pub(super) fn lowered<'b>(self, line: &'b FieldLine<'b>) -> Hashed<'b> {
+        Hashed {
+            line,
+            has_capitals: false,
+            hashes: self.hashes,
         }
     }
 }
@@ -199,6 +209,16 @@ mod tests {
                 "{length} octets: {places:?}"
             );
         }
+    }
+
+    #[test]
+    fn hashes_do_not_depend_on_the_case_of_a_name() {
+        let hashes = |name| {
+            let Hashes { name, line } = Hashed::of(&line(name, "A")).hashes;
+            [name, line]
+        };
+        assert_eq!(hashes("X-Forwarded-For"), hashes("x-forwarded-for"));
+        assert_ne!(hashes("x"), hashes("y"));
     }
 
     #[test]

@@ -102,19 +102,25 @@ fn what_was_begun_before_our_reset_is_not_reported() {
     }
 }
 
+/// A client to which the only section of a response was reported.
+fn with_section() -> (Peer, StreamId) {
+    let mut peer = Peer::client();
+    peer.decides = false;
+    let id = peer.ask("GET", EndStream::Yes);
+    peer.receive(&headers(1, END, b"\x88"));
+    peer.connection.accept(peer::Text::new(usize::MAX));
+    let section = peer.next_event();
+    assert!(
+        matches!(section, Some(Event::Section { .. })),
+        "{section:?}"
+    );
+    (peer, id)
+}
+
 #[test]
 fn a_section_is_there_until_it_is_taken_or_more_is_received() {
     for is_taken in [true, false] {
-        let mut peer = Peer::client();
-        peer.decides = false;
-        peer.ask("GET", EndStream::Yes);
-        peer.receive(&headers(1, END, b"\x88"));
-        peer.connection.accept(peer::Text::new(usize::MAX));
-        let section = peer.next_event();
-        assert!(
-            matches!(section, Some(Event::Section { .. })),
-            "{section:?}"
-        );
+        let (mut peer, _) = with_section();
         assert!(!peer.connection.is_amid_block());
         match is_taken {
             true => assert!(peer.connection.take_section().is_some()),
@@ -126,16 +132,7 @@ fn a_section_is_there_until_it_is_taken_or_more_is_received() {
 
 #[test]
 fn the_end_of_a_stream_that_was_reset_is_not_reported() {
-    let mut peer = Peer::client();
-    peer.decides = false;
-    let id = peer.ask("GET", EndStream::Yes);
-    peer.receive(&headers(1, END, b"\x88"));
-    peer.connection.accept(peer::Text::new(usize::MAX));
-    let section = peer.next_event();
-    assert!(
-        matches!(section, Some(Event::Section { .. })),
-        "{section:?}"
-    );
+    let (mut peer, id) = with_section();
     peer.connection.reset(id, ErrorCode::CANCEL);
     let end = peer.next_event();
     assert!(end.is_none(), "{end:?}");
