@@ -447,15 +447,20 @@ impl ResponseHead {
     /// Makes it the answer to CONNECT that it is, where it says yes: it has no content, whatever it
     /// says of that, and bytes both ways follow it (RFC 9110 §9.3.6).
     pub(crate) fn answer_connect(&mut self) {
-        if (200..300).contains(&self.status) {
+        if self.is_success() {
             self.is_connected = true;
             self.length = ContentLength::Empty;
             self.fields.remove_where(|id| id == FieldId::ContentLength);
         }
     }
 
+    /// True for a 2xx response (RFC 9110 §15.3).
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
     /// True for a 2xx response that a client would take for an answer to CONNECT, and that is none.
     pub(crate) fn is_false_yes(&self) -> bool {
-        (200..300).contains(&self.status) && !self.is_connected
+        self.is_success() && !self.is_connected
     }
 }

@@ -213,6 +213,11 @@ impl<B: Section> Lines<'_, B> {
 
 impl<B: Section> FieldSink for Lines<'_, B> {
     fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        // The connection ends by it. Indexes of an octet may name lines of the table's size: the rest of the fragment
+        // is not copied.
+        if self.is_far_too_large {
+            return None;
+        }
         if let Some(section) = self.kept() {
             let (name, value) = section.unfinished();
             let unfinished = name.len() + value.map_or(0, <[u8]>::len);
@@ -361,5 +366,48 @@ impl Scratch {
     fn last(&self) -> (&[u8], &[u8]) {
         let name = self.name_bytes.min(self.line.len());
         self.line.filled().split_at(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+    use crate::connection::tests::peer::Text;
+
+    /// An octet may name a line of 4 KiB: behind the limit that ends the connection, none is copied.
+    #[test]
+    fn lines_far_above_the_limit_are_not_copied() {
+        let budget = Budget::new(1 << 20);
+        let mut reserve = (budget.root().lease())
+            .try_reserve(2 * SCRATCH_BYTES)
+            .expect("room");
+        let mut block = Block::<Text>::new(
+            StreamId(1),
+            SectionKind::Request,
+            Target::Refused(ErrorCode::CANCEL),
+        );
+        let settings = LocalSettings {
+            concurrent_streams_max: 1,
+            section_bytes_max: 1000,
+            section_lines_max: 50,
+        };
+        // A literal of 4,064 octets that becomes an entry, then ":method GET" (RFC 7541 §6.2.1, §6.1).
+        let literal = [0x40, 1, b'a', 0x7f, 0xe0, 0x1e];
+        let fragment = [&literal[..], &[b'v'; 4_063], &[0x82]].concat();
+        let context = FieldContext {
+            decoder: &mut Decoder::new(4_096),
+            settings: &settings,
+            reserve: &mut reserve,
+        };
+        let error = block
+            .decode(&fragment, context)
+            .expect_err("it is far above");
+        assert!(
+            matches!(error, Violation::Connection(error) if error.code == ErrorCode::ENHANCE_YOUR_CALM)
+        );
+        let (name, value) = block.scratch.as_ref().expect("it was needed").last();
+        assert_eq!((name, value.len()), (&b"a"[..], 4_063));
     }
 }

@@ -2,7 +2,7 @@
 
 mod client;
 mod floods;
-mod peer;
+pub(super) mod peer;
 mod servers;
 
 use std::time::Instant;
@@ -257,6 +257,22 @@ fn field_blocks_are_contiguous() {
     }
     let rest = frame(FrameType::Continuation, flag::END_HEADERS, 1, b"");
     assert!(answers(&[begun, rest]).ends_with("end of 1"));
+}
+
+/// Content of a stream that is not read may take what the connection's window has left: what is owed for other streams
+/// is given back then, however little it is.
+#[test]
+fn content_of_another_stream_opens_the_window_of_the_connection() {
+    let request = |stream| headers(stream, flag::END_HEADERS, &get("/"));
+    let data = |stream, bytes| frame(FrameType::Data, 0, stream, &vec![b'x'; bytes]);
+    let mut peer = Peer::server();
+    peer.receive(&[request(1), request(3), data(1, 15_000), data(1, 15_000)].concat());
+    let log = peer.log();
+    assert!(!log.contains("> WindowUpdate"), "less than half: {log}");
+    peer.consumes = false;
+    peer.receive(&[data(3, 16_384), data(3, 16_384), data(3, 2_767)].concat());
+    let log = peer.log();
+    assert!(log.contains("> WindowUpdate 0 flags 0: 30000"), "{log}");
 }
 
 #[test]

@@ -208,11 +208,15 @@ impl ClientConnection {
             let now = clock::now();
             let input = self.endpoint.poll_input(cx, &mut self.side, now);
             self.endpoint.change_windows();
-            let written = self.endpoint.poll_write(cx);
-            if input.is_ready() || matches!(written, Poll::Ready(Err(_))) {
+            // A server may have answered before it closed: what it sent is read to its end.
+            let _ = self.endpoint.poll_write(cx);
+            if input.is_ready() {
                 return Poll::Ready(());
             }
             let shared = &self.side.shared;
+            if self.endpoint.has_write_failed() {
+                shared.close();
+            }
             shared.wake_first();
             let is_of_use = !shared.is_abandoned.get() && !shared.is_closed();
             if !is_of_use && shared.link.open() == 0 {

@@ -98,6 +98,8 @@ pub(super) struct Endpoint {
     /// Since when a field block has come in part.
     block_since: Option<Instant>,
     is_blocked: bool,
+    /// A write failed: nothing more is written. What the peer has sent before may be unread.
+    has_write_failed: bool,
 }
 
 /// A field block that waits for memory.
@@ -148,6 +150,7 @@ impl Endpoint {
             short_until: now,
             block_since: None,
             is_blocked: false,
+            has_write_failed: false,
         }
     }
 
@@ -169,6 +172,11 @@ impl Endpoint {
     /// True while the peer does not take all that is to be written.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_blocked
+    }
+
+    /// True once a write has failed: the peer takes nothing any more.
+    pub(super) fn has_write_failed(&self) -> bool {
+        self.has_write_failed
     }
 
     /// Octets that have come in all.
@@ -202,7 +210,10 @@ impl Endpoint {
                     read
                 }
                 false if !self.link.connection.borrow().takes_input() => {
-                    ready!(self.poll_write(cx))?;
+                    let written = ready!(self.poll_write(cx));
+                    if !side.outlives_peer() {
+                        written?;
+                    }
                     continue;
                 }
                 false => {
@@ -529,9 +540,10 @@ impl Endpoint {
         }
     }
 
-    /// Writes what waits. Ready when the kernel has it.
+    /// Writes what waits. Ready when the kernel has it. After an error, which is told once, nothing is written.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let written = self.poll_write_all(cx);
+        self.has_write_failed |= matches!(written, Poll::Ready(Err(_)));
         self.is_blocked = written.is_pending();
         if self.is_blocked {
             self.link.turns.block();
@@ -549,8 +561,16 @@ impl Endpoint {
         loop {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let count = connection.slices(&mut slices);
+            if count == 0 && self.has_write_failed {
+                return Poll::Ready(Ok(()));
+            }
             if count == 0 {
                 return self.transport.poll_flush(cx);
+            }
+            if self.has_write_failed {
+                let unwritten = slices[..count].iter().map(|slice| slice.len()).sum();
+                connection.written(unwritten);
+                continue;
             }
             let written = ready!(self.transport.poll_write(cx, &slices[..count]))?;
             if written == 0 {

@@ -1,7 +1,8 @@
 //! Bytes of a peer on their way into the connection.
 //!
 //! Invariant: an idle connection holds no buffer; without room in the budget it is read all the same, in memory of its
-//! own reservation, since what comes may give memory back.
+//! own reservation, since what comes may give memory back. Over TLS it is not: a record is opened in memory of the
+//! budget (`steppe-net`), for which the read waits.
 
 use std::io;
 use std::task::{Context, Poll};

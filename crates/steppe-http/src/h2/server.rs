@@ -5,8 +5,8 @@
 //!   where more has come behind it: a client's RST_STREAM and WINDOW_UPDATE may be what gives memory back. Then it is
 //!   refused with REFUSED_STREAM; trailers, with ENHANCE_YOUR_CALM (`endpoint.rs`, `decide`);
 //! - content that comes has the charge of its window (`windows.rs`);
-//! - small heads, headers of DATA frames and control frames leave in memory of the connection's reservation; larger
-//!   heads wait (`send_head.rs`).
+//! - small heads, headers of DATA frames and control frames are written into memory of the connection's reservation;
+//!   larger heads wait (`send_head.rs`). Over TLS their records wait for memory of the budget.
 
 mod connection;
 mod head;

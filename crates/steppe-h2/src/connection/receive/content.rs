@@ -20,6 +20,9 @@ impl<B: Section, T: Default> Connection<B, T> {
             let reason = "more content than the window of the connection";
             return Err(Violation::connection(ErrorCode::FLOW_CONTROL_ERROR, reason));
         }
+        // The peer may have less left now than is owed for other streams, of which nothing more is given back before
+        // it sends.
+        self.owes_window = true;
         let reception = match self.streams.get(id) {
             Some(stream) => stream.state().receive(Received::Data),
             None if self.is_idle(id) => {

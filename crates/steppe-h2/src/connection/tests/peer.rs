@@ -12,7 +12,7 @@ pub(super) type Log = Vec<String>;
 
 /// A section as text, in memory of a bounded size.
 #[derive(Debug, Default)]
-pub(super) struct Text {
+pub(in crate::connection) struct Text {
     bytes: Vec<u8>,
     filled: usize,
     line: usize,
@@ -23,7 +23,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    pub(super) fn new(room: usize) -> Self {
+    pub(in crate::connection) fn new(room: usize) -> Self {
         Self {
             room,
             ..Self::default()

@@ -190,6 +190,7 @@ pub(super) fn response_head(
 
 /// The answer to an extended CONNECT, as what it is in HTTP/1.1: 101 (RFC 8441 §5).
 pub(super) fn tunnel_head(mut head: ResponseHead, key: &[u8]) -> Result<ResponseHead, OverBudget> {
+    head.fields.remove_where(|id| id == FieldId::ContentLength);
     head.fields
         .append(websocket::ACCEPT, websocket::accept(key).as_bytes())?;
     head.upgrade = Some(head.fields.put(WEBSOCKET)?);

@@ -421,7 +421,8 @@ impl Upstream for ClientStream {
         }
         if let Tunnel::Asked(key) = &self.tunnel {
             match key {
-                Some(key) if head.status == 200 => head = head::tunnel_head(head, key)?,
+                // RFC 8441 §5, as any CONNECT (RFC 9113 §8.5): the codec takes each 2xx for the begin of a tunnel.
+                Some(key) if head.is_success() => head = head::tunnel_head(head, key)?,
                 Some(_) => {}
                 None => head.answer_connect(),
             }

@@ -426,6 +426,82 @@ fn padding_of_a_server_is_taken_off_and_its_window_given_back() {
     assert_eq!(get(&node).text(), "content".repeat(FRAMES));
 }
 
+/// A server responds and closes: what it has sent is passed on to its end, although nothing can be written to it any more.
+#[test]
+fn a_server_that_closes_behind_its_response_has_answered() {
+    /// Behind so much the windows have grown.
+    const GROWN_BYTES: usize = 8 << 20;
+    /// More than the node reads at once.
+    const LAST_BYTES: i64 = 400_000;
+    const FRAME: [u8; 16_384] = [b'x'; 16_384];
+    let (origin, sent) = server(&[], |server, sent| {
+        let Some(stream) = server.request() else {
+            return;
+        };
+        server.send(&[H2Frame::ok(stream)]);
+        let mut windows = [65_535_i64; 2];
+        let mut bytes = 0;
+        let room = |windows: [i64; 2]| windows[0].min(windows[1]);
+        while bytes < GROWN_BYTES || room(windows) < LAST_BYTES {
+            if bytes < GROWN_BYTES && room(windows) >= 16_384 {
+                windows = windows.map(|window| window - 16_384);
+                bytes += FRAME.len();
+                server.send(&[H2Frame::data(stream, FRAME)]);
+                continue;
+            }
+            let Some(frame) = server.frame() else {
+                return;
+            };
+            if frame.kind == H2Frame::WINDOW_UPDATE {
+                let octets: [u8; 4] = frame.payload[..4].try_into().expect("four");
+                let of_stream = usize::from(frame.stream == stream);
+                windows[of_stream] += i64::from(u32::from_be_bytes(octets));
+            }
+        }
+        let last = vec![H2Frame::data(stream, FRAME); LAST_BYTES as usize / FRAME.len()];
+        server.send(&[last, vec![H2Frame::last_data(stream, "")]].concat());
+        sent.store(
+            bytes + LAST_BYTES as usize / FRAME.len() * FRAME.len(),
+            Ordering::Relaxed,
+        );
+    });
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(config().memory_budget("1GiB"));
+    for _ in 0..8 {
+        let length = get(&node).text().len();
+        assert_eq!(length, sent.load(Ordering::Relaxed));
+    }
+    assert_eq!(origin.accepted(), 8);
+}
+
+/// RFC 8441 §5, RFC 9113 §8.5: any 2xx begins the tunnel.
+#[test]
+fn a_tunnel_begins_by_any_status_of_success() {
+    const ENABLE_CONNECT_PROTOCOL: u16 = 8;
+    let (origin, _) = server(&[(ENABLE_CONNECT_PROTOCOL, 1)], |server, _| {
+        while let Some(frame) = server.frame() {
+            if frame.kind == H2Frame::HEADERS {
+                let fields = FieldSection::default().field(":status", "204");
+                server.send(&[H2Frame::opening(frame.stream, &fields)]);
+            }
+            if frame.kind == H2Frame::DATA {
+                server.send(&[H2Frame::data(frame.stream, frame.payload)]);
+            }
+        }
+    });
+    let node = in_front_of(origin.address());
+    let mut client = node.connect();
+    client.send(
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    );
+    let head = client.head().expect("the server has agreed");
+    assert_eq!(head.status(), 101);
+    client.send("there and back");
+    assert_eq!(client.bytes(14), b"there and back");
+}
+
 /// RFC 9113 §8.4: push is disabled, so a promise ends the connection; the request may have been processed.
 #[test]
 fn a_promise_is_refused() {
