@@ -120,6 +120,11 @@ impl AnswerBytes<'_> {
                 reply.extended_error = reason;
                 reply.rcode(rcode, out)
             }
+            // Nothing larger than a stream's response can be asked for.
+            Answer::Truncated if manner.is_of_stream() => {
+                reply.extended_error = Some((ExtendedError::INVALID_DATA, "truncated"));
+                reply.rcode(Rcode::SERVFAIL, out)
+            }
             Answer::Truncated => {
                 let len = reply.rcode(Rcode::NOERROR, out)?;
                 let [high, _] = Flags::TC.to_be_bytes();

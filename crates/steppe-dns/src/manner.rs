@@ -79,6 +79,11 @@ impl Manner {
         }
     }
 
+    /// True where the response goes out on a stream.
+    pub(crate) fn is_of_stream(&self) -> bool {
+        self.transport == Transport::Stream
+    }
+
     /// A reply with these options.
     pub(crate) fn reply<'a>(&self, query: &'a ClientQuery<'a>) -> Reply<'a> {
         Reply {

@@ -83,6 +83,13 @@ pub(super) struct Moment {
     pub failures_void_at: u32,
 }
 
+/// The time, and the policy by which entries are served then.
+#[derive(Clone, Copy)]
+pub(super) struct ServedAt<'a> {
+    pub(super) moment: Moment,
+    pub(super) policy: &'a ServePolicy,
+}
+
 #[derive(Debug)]
 pub(super) struct Shard {
     rings: [Ring; 3],
@@ -254,6 +261,24 @@ impl Shard {
         self.replace(key, facts, new.ttl_offsets, new.message, moment, policy)
     }
 
+    /// Keeps a response that may still be served from being refreshed for a while; false: there is none.
+    pub(super) fn quiet(
+        &mut self,
+        key: &Key<'_>,
+        hash: u64,
+        ServedAt { moment, policy }: ServedAt<'_>,
+    ) -> bool {
+        let found = self.find(key, hash).filter(|(_, facts)| {
+            facts.kind != Kind::Failure && self.is_useful(facts, moment.now, policy)
+        });
+        if let Some((position, _)) = found {
+            let memory = self.rings[position.ring()].memory_mut();
+            let until = moment.now.saturating_add(STALE_RECHECK_SECONDS);
+            entry::set_quiet_until(memory, position.at(), until);
+        }
+        found.is_some()
+    }
+
     /// Caches the failure of servers to answer, for longer each time that it repeats. A response that may
     /// still be served stays in its place, and is not refreshed for a while.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
@@ -265,16 +290,12 @@ impl Shard {
         moment: Moment,
         policy: &ServePolicy,
     ) -> Result<(), NotCached> {
-        let found = self.find(key, hash);
+        if self.quiet(key, hash, ServedAt { moment, policy }) {
+            return Ok(());
+        }
         let mut failures = 1;
-        if let Some((position, facts)) = found {
+        if let Some((_, facts)) = self.find(key, hash) {
             let age = moment.now.saturating_sub(facts.stored_at);
-            if facts.kind != Kind::Failure && self.is_useful(&facts, moment.now, policy) {
-                let memory = self.rings[position.ring()].memory_mut();
-                let until = moment.now.saturating_add(STALE_RECHECK_SECONDS);
-                entry::set_quiet_until(memory, position.at(), until);
-                return Ok(());
-            }
             let is_repeated = facts.kind == Kind::Failure
                 && facts.stored_at > moment.failures_void_at
                 && age < facts.lifetime.saturating_add(FAILURE_SECONDS_MAX);

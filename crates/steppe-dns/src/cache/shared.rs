@@ -14,7 +14,7 @@ use crate::wire::Rcode;
 
 use super::key::Key;
 use super::lookup::{Lookup, ServePolicy};
-use super::shard::{Flush, Moment, NewEntry, NotCached, Shard, ShardStats};
+use super::shard::{Flush, Moment, NewEntry, NotCached, ServedAt, Shard, ShardStats};
 
 /// A cache of responses, shared by workers.
 #[derive(Debug)]
@@ -120,6 +120,14 @@ impl Cache {
         let moment = self.moment(now);
         self.shard(hash)
             .insert_failure(key, hash, failure, moment, policy)
+    }
+
+    /// Keeps a response that may still be served from being refreshed for a while, after servers failed to answer.
+    pub fn quiet(&self, key: &Key<'_>, policy: &ServePolicy, now: Instant) {
+        let hash = key.hash(&self.hash_key);
+        let moment = self.moment(now);
+        self.shard(hash)
+            .quiet(key, hash, ServedAt { moment, policy });
     }
 
     /// Voids all cached failures, when servers are back.

@@ -108,6 +108,15 @@ impl Coalescer {
 
     /// Begins a question, or adds a waiter to it if it is in flight.
     pub fn join(&self, key: &Key<'_>, waiter: Waiter) -> Join {
+        self.begin_or_join(key, Some(waiter))
+    }
+
+    /// Begins a question that no client waits for, unless it is in flight.
+    pub fn begin(&self, key: &Key<'_>) -> Join {
+        self.begin_or_join(key, None)
+    }
+
+    fn begin_or_join(&self, key: &Key<'_>, waiter: Option<Waiter>) -> Join {
         // All subnets of a question are in one chain, so that they can be counted.
         let hash = Key {
             subnet: None,
@@ -207,7 +216,12 @@ impl Shard {
     }
 
     /// Adds a waiter. Returns the entry to lead, if the question is new.
-    fn join(&mut self, key: &Key<'_>, hash: u64, waiter: Waiter) -> Result<Option<u32>, Crowded> {
+    fn join(
+        &mut self,
+        key: &Key<'_>,
+        hash: u64,
+        waiter: Option<Waiter>,
+    ) -> Result<Option<u32>, Crowded> {
         let chain = self.chain(hash);
         let (mut at, mut subnets) = (self.heads[chain], 0);
         while let Some(entry) = self.entries.get(at as usize) {
@@ -237,7 +251,10 @@ impl Shard {
         Ok(Some(new))
     }
 
-    fn add_waiter(&mut self, at: u32, waiter: Waiter) -> Result<(), Crowded> {
+    fn add_waiter(&mut self, at: u32, waiter: Option<Waiter>) -> Result<(), Crowded> {
+        let Some(waiter) = waiter else {
+            return Ok(());
+        };
         let entry = &mut self.entries[at as usize];
         if entry.waiters >= WAITERS_PER_QUESTION_MAX {
             return Err(Crowded::Waiters);

@@ -56,9 +56,11 @@ impl ClientStream {
         let (connection, transport) = (&*self.connection, RefCell::new(transport));
         let read = async {
             let ended = tokio::select! {
+                biased;
+                // Once it is closed to make room, nobody would answer a query that it reads.
+                () = connection.until(|connection| connection.stage.get() != Stage::Open) => Ok(()),
                 ended = self.read(&transport, pending) => ended,
                 () = drain.reached(Phase::Draining) => Ok(()),
-                () = connection.until(|connection| connection.stage.get() != Stage::Open) => Ok(()),
             };
             if connection.stage.get() == Stage::Open {
                 connection.stage.set(Stage::Ends);
@@ -225,29 +227,21 @@ impl ClientStream {
             if bytes.is_empty() {
                 return Ok(());
             }
-            let mut written = 0;
-            let write =
-                poll_fn(|cx| poll_write_all(cx, &mut transport.borrow_mut(), &bytes, &mut written));
-            timeout(CLIENT_WRITE_STALL, write).await??;
+            let mut rest = &bytes[..];
+            // A client that takes a little at a time has not stalled.
+            while !rest.is_empty() {
+                let write =
+                    poll_fn(|cx| transport.borrow_mut().poll_write(cx, &[IoSlice::new(rest)]));
+                match timeout(CLIENT_WRITE_STALL, write).await?? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    written => rest = &rest[written..],
+                }
+            }
+            let flush = poll_fn(|cx| transport.borrow_mut().poll_flush(cx));
+            timeout(CLIENT_WRITE_STALL, flush).await??;
             // The buffer that is kept for the next response is part of every connection's charge.
             charged::clear(&mut bytes, &mut connection.charge.borrow_mut());
             connection.changed.notify_waiters();
         }
     }
-}
-
-fn poll_write_all(
-    cx: &mut Context<'_>,
-    transport: &mut Transport,
-    bytes: &[u8],
-    written: &mut usize,
-) -> Poll<io::Result<()>> {
-    while *written < bytes.len() {
-        let rest = IoSlice::new(&bytes[*written..]);
-        match ready!(transport.poll_write(cx, &[rest]))? {
-            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            count => *written += count,
-        }
-    }
-    transport.poll_flush(cx)
 }

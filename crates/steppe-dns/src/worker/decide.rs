@@ -125,8 +125,8 @@ impl<'a> From<'a> {
     }
 }
 
-/// The token of a refresh, for which no client waits.
-const NOBODY: u64 = u64::MAX;
+/// No place is free for a client that would wait, for this reason.
+struct NoPlace(&'static str);
 
 impl std::convert::From<Full> for Unanswered {
     /// Drops the query, which does not happen: there is always room for a response without records.
@@ -429,7 +429,13 @@ impl WorkerState {
                     self.log_decision(Decision::Limited);
                     return self.refuse(from, Rcode::SERVFAIL, reason);
                 }
-                self.wait(sought, way, &key, None)
+                match self.try_wait(sought, way, &key, None)? {
+                    Ok(()) => Err(Unanswered::Waiting),
+                    Err(NoPlace(text)) => {
+                        let reason = Some((ExtendedError::NOT_READY, text));
+                        self.refuse(from, Rcode::SERVFAIL, reason)
+                    }
+                }
             }
         }
     }
@@ -448,12 +454,16 @@ impl WorkerState {
         if hit.freshness == Freshness::Stale && is_due && !after.is_zero() {
             self.metrics.cache_misses.increment();
             let stale_at = Some(sought.from.now + after);
-            return self.wait(sought, way, key, stale_at);
+            return match self.try_wait(sought, way, key, stale_at)? {
+                Ok(()) => Err(Unanswered::Waiting),
+                // The stale response is at hand.
+                Err(NoPlace(_)) => self.cached(sought, found),
+            };
         }
         let answered = self.cached(sought, found);
         if is_due {
             self.metrics.refreshes.increment();
-            self.join(sought, way, key, (NOBODY, None));
+            self.join(sought, way, key, (None, None));
         }
         answered
     }
@@ -509,73 +519,71 @@ impl WorkerState {
         }
     }
 
-    /// Lets a client wait for the answer of servers.
+    /// Lets a client wait for the answer of servers, where there is a place for it.
+    ///
+    /// # Errors
+    /// As for a query that is not answered now.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn wait(
+    fn try_wait(
         &mut self,
         sought: Sought<'_>,
         way: Way<'_>,
         key: &Key<'_>,
         stale_at: Option<Instant>,
-    ) -> Result<usize, Unanswered> {
+    ) -> Result<Result<(), NoPlace>, Unanswered> {
         let from = sought.from;
         let mut room = [0; CLIENT_QUERY_BYTES_MAX];
         let bytes = from.query.kept(&mut room)?;
         let Some(token) = self.clients.park(bytes, from.destination, sought.is) else {
-            let reason = Some((ExtendedError::NOT_READY, "too many waiting clients"));
-            return self.refuse(from, Rcode::SERVFAIL, reason);
+            return Ok(Err(NoPlace("too many waiting clients")));
         };
         // Joining the question may answer the client at once, with a failure.
         if let Some(log) = &mut self.log {
             log.wait(token);
         }
-        if self.join(sought, way, key, (token, stale_at)) {
-            return Err(Unanswered::Waiting);
+        if self.join(sought, way, key, (Some(token), stale_at)) {
+            return Ok(Ok(()));
         }
         self.clients.leave(token);
         if let Some(log) = &mut self.log {
             log.wait_no_more(token);
         }
-        let reason = Some((
-            ExtendedError::NOT_READY,
-            "too many waiting clients for this question",
-        ));
-        self.refuse(from, Rcode::SERVFAIL, reason)
+        Ok(Err(NoPlace("too many waiting clients for this question")))
     }
 
-    /// Begins a question, or adds a waiter to it if it is in flight. False: there is no room.
+    /// Begins a question, or adds the client of `token` to those that wait for it if it is in flight; `None`: it is
+    /// asked for the cache alone. False: there is no room.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn join(
         &mut self,
         sought: Sought<'_>,
         way: Way<'_>,
         key: &Key<'_>,
-        (token, stale_at): (u64, Option<Instant>),
+        (token, stale_at): (Option<u64>, Option<Instant>),
     ) -> bool {
-        let waiter = Waiter {
-            worker: self.index,
-            token,
+        let (shared, worker) = (std::sync::Arc::clone(&self.shared), self.index);
+        let join = |key: &Key<'_>| match token {
+            Some(token) => shared.coalescer().join(key, Waiter { worker, token }),
+            None => shared.coalescer().begin(key),
         };
-        let shared = std::sync::Arc::clone(&self.shared);
         let for_all = Key {
             subnet: None,
             ..*key
         };
-        let (joined, key, purpose) = match shared.coalescer().join(key, waiter) {
+        let (joined, key, purpose) = match join(key) {
             // A client that makes up subnets must not cause more queries than one that sends none.
-            Join::Refused(Crowded::Subnets) => {
-                let joined = shared.coalescer().join(&for_all, waiter);
-                (joined, &for_all, Purpose::AnyNetwork)
-            }
+            Join::Refused(Crowded::Subnets) => (join(&for_all), &for_all, Purpose::AnyNetwork),
             joined => (joined, key, Purpose::Answer),
         };
         match joined {
             Join::Refused(_) => return false,
+            Join::Wait if token.is_none() => {}
             Join::Wait => self.metrics.coalesced.increment(),
             Join::Lead(ticket) => {
                 let question = sought.question();
                 let wanted = Wanted {
                     ticket,
+                    is_of_stream: sought.from.destination.protocol() != Protocol::Udp,
                     stale_at,
                     purpose,
                     plan: *way.plan,

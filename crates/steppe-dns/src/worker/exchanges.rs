@@ -71,6 +71,8 @@ pub(super) enum Purpose {
 pub(super) struct Wanted {
     /// Ticket of the clients that wait.
     pub(super) ticket: Ticket,
+    /// The client that asks has come by a stream, as after a truncated response.
+    pub(super) is_of_stream: bool,
     /// Time at which these clients get the stale response of the cache.
     pub(super) stale_at: Option<Instant>,
     pub(super) purpose: Purpose,

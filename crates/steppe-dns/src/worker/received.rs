@@ -345,6 +345,11 @@ impl WorkerState {
         // Without room in the cache, the question is asked again.
         let key = exchange.key_for(Audience::All, &question);
         let _ = cache.insert_failure(&key, failure, serve, now);
+        // A response for the client's network is looked up first, and is as stale.
+        let of_network = exchange.key(&question);
+        if of_network.subnet.is_some() {
+            cache.quiet(&of_network, serve, now);
+        }
     }
 
     /// The stale response that the cache has for an exchange.

@@ -1,13 +1,14 @@
 //! Policies: the choice and timing of servers, and the responses to clients meanwhile.
 
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use steppe_dns::config::{Policy, ServeStale, Stale};
-use steppe_testkit::Port;
+use steppe_testkit::{Port, eventually};
 
-use crate::client::{Client, answers, extended_error, forwarder, rcode};
+use crate::client::{Client, answers, extended_error, forwarder, query, rcode};
 use crate::node::Node;
 use crate::server::{Asked, By, Server, answered};
 
@@ -181,6 +182,49 @@ fn a_stale_answer_is_served_when_servers_take_too_long() {
     // Queries to servers continue, but the next client does not wait for them.
     let again = client.ask_for("a.example.org");
     assert_eq!((answers(&again), extended_error(&again)), (1, Some(3)));
+}
+
+/// Clients that find no place to wait for a fresh answer get the stale one, which is at hand.
+#[test]
+fn a_stale_answer_is_served_where_too_many_wait() {
+    let is_silent = Arc::new(AtomicBool::new(false));
+    let server = {
+        let is_silent = Arc::clone(&is_silent);
+        Server::start(move |asked| match is_silent.load(Ordering::Acquire) {
+            true => Vec::new(),
+            false => vec![answered(&asked.bytes, 0, &[(A, 1, &[192, 0, 2, 7])])],
+        })
+    };
+    let listen = Port::free().keep();
+    let mut config = forwarder(listen, &[server.address]);
+    config.upstreams[0].timeout = Duration::from_secs(3600);
+    config.cache.serve_stale = Some(ServeStale {
+        up_to: Duration::from_secs(3600),
+        after: Duration::from_secs(3600),
+        only: Stale::Positive,
+    });
+    let _node = Node::start(config, 1);
+    Client::of(listen).ask_for("a.example.org");
+    is_silent.store(true, Ordering::Release);
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    client
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .expect("a time");
+    let query = query("a.example.org", A);
+    let mut response = [0; 512];
+    eventually("one is stale", || {
+        for _ in 0..100 {
+            client.send_to(&query, listen).expect("sent");
+        }
+        let mut is_stale = false;
+        // Most wait for an hour.
+        while let Ok(len) = client.recv(&mut response) {
+            let response = &response[..len];
+            assert_eq!((rcode(response), answers(response)), (0, 1));
+            is_stale |= extended_error(response) == Some(3);
+        }
+        is_stale
+    });
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Client subnets (RFC 7871): the networks that servers are sent, and the clients that get the answers.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use steppe_dns::config::{ClientSubnet, Forwarder};
+use steppe_dns::config::{ClientSubnet, Forwarder, ServeStale, Stale};
 use steppe_dns::limits::SUBNETS_PER_QUESTION_MAX;
 use steppe_testkit::{Port, eventually};
 
-use crate::client::{Client, PATIENCE, answers, forwarder, rcode};
+use crate::client::{Client, PATIENCE, answers, extended_error, forwarder, rcode};
 use crate::messages::{message, with_opt};
 use crate::node::Node;
 use crate::server::{Asked, Server, answered};
@@ -204,4 +206,47 @@ fn networks_that_clients_make_up_send_few_queries() {
     // The answer for all networks is not cached: the next client gets one for its own network.
     let response = Client::of(listen).ask(&query([10, 0, 99, 0], 24));
     assert_eq!(number(&response), 99);
+}
+
+/// RFC 8767 §5: a server that fails is not asked again at once, also where the stale answer is that of a network.
+#[test]
+fn a_stale_answer_of_a_network_is_kept_quiet_too() {
+    let is_silent = Arc::new(AtomicBool::new(false));
+    let server = {
+        let is_silent = Arc::clone(&is_silent);
+        Server::start(move |asked| match is_silent.load(Ordering::Acquire) {
+            true => Vec::new(),
+            false => vec![with_opt(
+                answered(&asked.bytes, 0, &[(A, 1, &[192, 0, 2, 7])]),
+                1232,
+                0,
+                &[(SUBNET, &option([10, 0, 1, 0], 24, 24))],
+            )],
+        })
+    };
+    let listen = Port::free().keep();
+    let mut config = config(ClientSubnet::Pass, listen, &server);
+    config.upstreams[0].timeout = Duration::from_millis(200);
+    config.cache.serve_stale = Some(ServeStale {
+        up_to: Duration::from_secs(3600),
+        after: Duration::from_millis(50),
+        only: Stale::Positive,
+    });
+    let _node = Node::start(config, 1);
+    let client = Client::of(listen);
+    let ask = || client.ask(&query([10, 0, 1, 0], 24));
+    ask();
+    is_silent.store(true, Ordering::Release);
+    eventually("it is stale", || extended_error(&ask()) == Some(3));
+    // The exchange goes on behind the stale answer, and ends.
+    let quiet = || {
+        let before = server.asked().len();
+        ask();
+        std::thread::sleep(Duration::from_millis(100));
+        server.asked().len() == before
+    };
+    eventually("its servers are left alone", quiet);
+    let before = server.asked().len();
+    (0..20).for_each(|_| assert_eq!(extended_error(&ask()), Some(3)));
+    assert_eq!(server.asked().len(), before);
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use steppe_dns::config::{CaseRandomization, Truncated};
-use steppe_testkit::{Port, eventually};
+use steppe_testkit::{Peer, Port, eventually};
 
-use crate::client::{Client, answers, forwarder, rcode};
+use crate::client::{Client, answers, forwarder, query, rcode};
 use crate::node::Node;
 use crate::server::{By, Server, answered};
+use crate::streams::ask;
 
 const A: u16 = 1;
 const NAME: &str = "a-name-of-many-letters.example.org";
@@ -31,6 +32,9 @@ fn a_truncated_response_is_passed_on_where_tcp_is_not_to_be_tried() {
         assert_eq!(is_truncated, truncated == Truncated::Pass);
         let asked: Vec<By> = server.asked().iter().map(|asked| asked.by).collect();
         assert_eq!(asked, ways);
+        // As a client does after a truncated response (RFC 7766 §5).
+        let by_stream = ask(&mut Peer::connect(listen), &query(NAME, A));
+        assert_eq!((rcode(&by_stream), answers(&by_stream)), (0, 1));
     }
 }
 

@@ -61,6 +61,19 @@ fn identical_questions_are_asked_once() {
     assert_eq!(completed(&coalescer, again), [7]);
 }
 
+/// A refresh is for the cache alone: it takes no place of a client, however often it is due.
+#[test]
+fn a_question_that_no_client_waits_for_has_no_waiters() {
+    let coalescer = Coalescer::new(1000, 1, SipKey([1, 2]));
+    let one = name("one.example");
+    let lead = coalescer.begin(&key(&one));
+    for _ in 0..100 {
+        assert_eq!(coalescer.begin(&key(&one)), Join::Wait);
+    }
+    assert_eq!(coalescer.join(&key(&one), waiter(7)), Join::Wait);
+    assert_eq!(completed(&coalescer, lead), [7]);
+}
+
 #[test]
 fn subnets_that_a_client_makes_up_send_few_queries() {
     let coalescer = Coalescer::new(1000, 10_000, SipKey([1, 2]));
