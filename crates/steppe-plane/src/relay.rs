@@ -30,15 +30,14 @@ use tokio::net::TcpStream;
 
 use crate::caller::Call;
 use crate::config::Rule;
-use crate::connection::Side;
 use crate::dial::TargetTls;
 use crate::frame::Head;
-use crate::io::{Failure, Memory, Receiver, Sender, Transport, Way, reserve_session};
+use crate::io::{Failure, Memory, Receiver, Sender, Transport, Way, admit_session};
 use crate::status::Status;
 use dialed::Dialed;
 pub use dialed::DialedWorker;
 use forward::Passage;
-use peers::Peers;
+use peers::{Origin, Peers};
 pub use queue::RelayConfig;
 pub use report::{CallReport, QueueReport, RelayReport, ServiceReport, TimeReport, WorkerReport};
 pub use tries::Tries;
@@ -86,7 +85,9 @@ impl Relay {
         self: &Arc<Self>,
         socket: TcpStream,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
-        Ok(self.peers.serve(socket.into(), Side::Acceptor, None)?.1)
+        let (memory, holding) = self.peers.client(&socket)?;
+        let client = Origin::Client(memory, holding);
+        Ok(self.peers.serve(socket.into(), client)?.1)
     }
 
     /// Serves a peer over TLS, with the `config` of a listener.
@@ -98,11 +99,14 @@ impl Relay {
         socket: TcpStream,
         config: Arc<ServerConfig>,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
-        let charge = reserve_session(self.peers.memory())?;
+        let (memory, holding) = self.peers.client(&socket)?;
+        // The handshake counts for the client already.
+        let charge = admit_session(&memory)?;
+        let client = Origin::Client(memory, holding);
         let peers = Arc::clone(&self.peers);
         Ok(async move {
             let agreed = Transport::accept(socket, config, charge).await;
-            let served = agreed.and_then(|transport| peers.serve(transport, Side::Acceptor, None));
+            let served = agreed.and_then(|transport| peers.serve(transport, client));
             drop(peers);
             match served {
                 Ok((_, serving)) => serving.await,

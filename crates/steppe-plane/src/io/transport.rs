@@ -40,6 +40,12 @@ pub(crate) fn reserve_session(memory: &Memory) -> io::Result<Reservation> {
     reserved.map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))
 }
 
+/// As [`reserve_session`], for a client that has connected: refused to one beyond its share.
+pub(crate) fn admit_session(memory: &Memory) -> io::Result<Reservation> {
+    let admitted = memory.admit_entry(TLS_BYTES);
+    admitted.map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))
+}
+
 impl Transport {
     /// Completes the TLS handshake with a client, within [`HELLO_TIMEOUT`].
     pub(crate) async fn accept(

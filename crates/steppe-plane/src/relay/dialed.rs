@@ -7,9 +7,8 @@ use std::time::Instant;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-use super::peers::Peers;
+use super::peers::{Origin, Peers};
 use super::registry::lock;
-use crate::connection::Side;
 use crate::dial::{Backoff, Target, TargetTls};
 use crate::io::{Link, Memory};
 
@@ -111,7 +110,7 @@ async fn keep(
             Ok(socket) => {
                 was_told = false;
                 let Some(peers) = peers.upgrade() else { return };
-                match peers.serve(socket, Side::Dialer, Some(Arc::clone(&services))) {
+                match peers.serve(socket, Origin::Worker(Arc::clone(&services))) {
                     Ok((link, serving)) => {
                         drop(peers);
                         *lock(&kept.link) = link;

@@ -221,10 +221,13 @@ impl Passage {
         let since = Instant::now();
         let free = async {
             loop {
+                // Before the look: two workers that are free at once wake two calls.
+                let mut freed = pin!(service.freed());
+                freed.as_mut().enable();
                 if let Some(taken) = service.take(head.length.unwrap_or(0), tries.refused()) {
                     return taken;
                 }
-                service.freed().await;
+                freed.await;
             }
         };
         let press = self

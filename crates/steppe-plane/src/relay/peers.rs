@@ -6,15 +6,20 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
-use steppe_mem::{Holder, Holding, Reservation};
+use steppe_mem::{Holder, OverBudget};
+use tokio::net::TcpStream;
 
 use super::access::{Access, Deed, denied};
 use super::forward::{Passage, forward};
 use super::registry::lock;
 use crate::connection::{Side, Violation};
-use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, NamedService, Transport};
+use crate::io::{Accepted, Driver, Endpoint, Failure, Held, Link, Memory, NamedService, Transport};
 use crate::limits::RELAY_CALL_BYTES;
 use crate::status::Status;
+
+fn no_room(error: OverBudget) -> io::Error {
+    io::Error::new(io::ErrorKind::OutOfMemory, error)
+}
 
 /// The open connections of a relay.
 #[derive(Debug)]
@@ -39,7 +44,15 @@ struct Peer {
     /// Services that the worker may offer; `None`: all that its rights allow.
     services: Option<Arc<[Box<str>]>>,
     /// Holding of the connection in the table of clients; `None` for a dialed worker.
-    holding: Option<(Holding, Reservation)>,
+    holding: Option<Held>,
+}
+
+/// The origin of a connection.
+pub(super) enum Origin {
+    /// A client, with its memory and its holding in the table of clients.
+    Client(Arc<Memory>, Option<Held>),
+    /// A worker that was dialed. Of the services that it names, only these are registered.
+    Worker(Arc<[Box<str>]>),
 }
 
 impl Peers {
@@ -51,7 +64,16 @@ impl Peers {
         }
     }
 
-    /// Serves a peer until its connection is closed. Of the services that it names, only `services` are registered.
+    /// The memory of the client that has connected, and its holding in the table of clients.
+    ///
+    /// # Errors
+    /// The error of the system; [`io::ErrorKind::OutOfMemory`] if there is no room for it in the table of clients.
+    pub(super) fn client(&self, socket: &TcpStream) -> io::Result<(Arc<Memory>, Option<Held>)> {
+        let address = socket.peer_addr()?.ip();
+        self.memory.for_client(address).map_err(no_room)
+    }
+
+    /// Serves a peer until its connection is closed.
     ///
     /// # Errors
     /// The error of the system; [`io::ErrorKind::OutOfMemory`] if the budget has no room for the connection.
@@ -59,18 +81,18 @@ impl Peers {
     pub(super) fn serve(
         &self,
         transport: Transport,
-        side: Side,
-        services: Option<Arc<[Box<str>]>>,
+        origin: Origin,
     ) -> io::Result<(Weak<Link>, impl Future<Output = ()> + Send + use<>)> {
         let socket = transport.socket();
         let address = socket.peer_addr()?;
         // Without TCP_NODELAY, responses are only slower.
         let _ = socket.set_nodelay(true);
         let now = Instant::now();
-        let no_room = |error| io::Error::new(io::ErrorKind::OutOfMemory, error);
-        let (memory, holding) = match side {
-            Side::Acceptor => self.memory.for_client(address.ip()).map_err(no_room)?,
-            Side::Dialer => (Arc::clone(&self.memory), None),
+        let (side, services, memory, holding) = match origin {
+            Origin::Client(memory, holding) => (Side::Acceptor, None, memory, holding),
+            Origin::Worker(services) => {
+                (Side::Dialer, Some(services), Arc::clone(&self.memory), None)
+            }
         };
         let link = Link::new(side, &memory, now).map_err(no_room)?;
         let cert = match transport.client_cert() {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use steppe_mem::{OverBudget, Reservation};
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::report::{ServiceReport, WorkerReport};
 use crate::io::{Kept, Link, NamedService};
@@ -175,17 +176,19 @@ impl Service {
 
     /// True if calls wait for a worker of the service.
     pub(super) fn has_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+        self.waiting.load(Ordering::SeqCst) > 0
     }
 
+    /// Counts a call that waits. Sequentially consistent, as are the counts of calls: either it sees the room that a call
+    /// leaves, or that call sees it wait.
     pub(super) fn wait(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         Waiting(self)
     }
 
     /// Waits until there may be room. Each notification wakes the call that has waited longest.
-    pub(super) async fn freed(&self) {
-        self.freed.notified().await;
+    pub(super) fn freed(&self) -> Notified<'_> {
+        self.freed.notified()
     }
 }
 
@@ -195,7 +198,7 @@ impl Seat {
     }
 
     fn has_room(&self) -> bool {
-        let calls = self.calls.load(Ordering::Relaxed);
+        let calls = self.calls.load(Ordering::SeqCst);
         self.calls_max.is_none_or(|max| calls < max)
     }
 
@@ -233,7 +236,7 @@ impl Kept for Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.refusal.end(&self.seat.rest);
-        self.seat.calls.fetch_sub(1, Ordering::Relaxed);
+        self.seat.calls.fetch_sub(1, Ordering::SeqCst);
         self.seat.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         if self.service.has_waiting() {
             self.service.freed.notify_one();
