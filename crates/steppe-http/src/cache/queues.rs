@@ -32,6 +32,8 @@ struct EvictionQueue {
 
 const PROBATION: u8 = 1;
 const MAIN: u8 = 2;
+/// Taken out of the store, perhaps before it was added here.
+const GONE: u8 = 3;
 
 /// The probation holds one part in so many of all bytes.
 const PROBATION_PART: usize = 10;
@@ -47,8 +49,11 @@ impl Default for Queues {
 }
 
 impl Queues {
-    /// Adds a response.
+    /// Adds a response, unless it was taken out of the store meanwhile.
     pub(super) fn push(&mut self, stored: &Arc<StoredResponse>) {
+        if stored.mark.queue.load(Ordering::Relaxed) == GONE {
+            return;
+        }
         let hash = stored.key.hash;
         let place = &mut self.ghosts[place(hash)];
         let is_back = *place == tag(hash);
@@ -65,7 +70,7 @@ impl Queues {
 
     /// Takes out a response that was taken out of the store.
     pub(super) fn forget(&mut self, stored: &StoredResponse) {
-        let queue = match stored.mark.queue.swap(0, Ordering::Relaxed) {
+        let queue = match stored.mark.queue.swap(GONE, Ordering::Relaxed) {
             PROBATION => &mut self.probation,
             MAIN => &mut self.main,
             _ => return,
@@ -125,9 +130,10 @@ impl EvictionQueue {
         while let Some(entry) = self.entries.pop_front() {
             let stored = entry.upgrade();
             // A response that was taken out may still be read.
-            let live = stored.filter(|stored| stored.mark.queue.swap(0, Ordering::Relaxed) != 0);
+            let live = stored.filter(|stored| is_queued(stored));
             match live {
                 Some(stored) => {
+                    stored.mark.queue.store(0, Ordering::Relaxed);
                     self.bytes -= stored.mark.bytes.load(Ordering::Relaxed);
                     return Some(stored);
                 }
@@ -141,13 +147,15 @@ impl EvictionQueue {
     fn compact(&mut self) {
         const GONE_MAX: usize = 64;
         if self.gone > GONE_MAX.max(self.entries.len() / 2) {
-            let is_live =
-                |stored: &Arc<StoredResponse>| stored.mark.queue.load(Ordering::Relaxed) != 0;
             self.entries
-                .retain(|entry| entry.upgrade().is_some_and(|stored| is_live(&stored)));
+                .retain(|entry| entry.upgrade().is_some_and(|stored| is_queued(&stored)));
             self.gone = 0;
         }
     }
+}
+
+fn is_queued(stored: &StoredResponse) -> bool {
+    matches!(stored.mark.queue.load(Ordering::Relaxed), PROBATION | MAIN)
 }
 
 fn place(hash: u64) -> usize {

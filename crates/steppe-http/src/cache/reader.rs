@@ -168,7 +168,7 @@ impl Reader {
         range: Range<u64>,
     ) -> Result<Self, GatewayError> {
         let bytes = stored.content_bytes().unwrap_or_default();
-        let mut head = with_status(stored, reading, 206)?;
+        let mut head = partial_head(stored, reading)?;
         reading.add_fields(stored, &mut head)?;
         append_content_range(&mut head.fields, &range, bytes)?;
         let length = range.end - range.start;
@@ -192,7 +192,7 @@ impl Reader {
         let media_type = media_type.unwrap_or(b"application/octet-stream");
         let media_type = String::from_utf8_lossy(media_type).into_owned();
         let parts = Multipart::new(ranges, bytes, media_type);
-        let mut head = with_status(stored, reading, 206)?;
+        let mut head = partial_head(stored, reading)?;
         let media_type = parts.content_type();
         head.fields.set(b"content-type", media_type.as_bytes())?;
         reading.add_fields(stored, &mut head)?;
@@ -226,6 +226,18 @@ fn with_status(
     let mut head = stored.head.to_head(reading.lease)?;
     head.status = status;
     head.reason = head.fields.put(status::reason(status).as_bytes())?;
+    Ok(head)
+}
+
+/// The head of a response with a part of the content, which digests of the whole do not fit (RFC 9530 §2).
+fn partial_head(
+    stored: &StoredResponse,
+    reading: &CachedRequest<'_>,
+) -> Result<ResponseHead, GatewayError> {
+    let mut head = with_status(stored, reading, 206)?;
+    for name in [&b"content-digest"[..], b"content-md5"] {
+        head.fields.remove(name);
+    }
     Ok(head)
 }
 

@@ -167,8 +167,16 @@ struct StorableResponse<'a> {
 }
 
 impl StorableResponse<'_> {
-    /// The stored response with the fields of the 304 for it, as far as it may still be stored.
+    /// The stored response with the fields of the 304 for it, as far as it may still be stored. Where those say that it
+    /// may not (RFC 9111 §4.3.4, §3), it is for the leader alone, and is taken out.
     fn renew(self, stale: &Arc<StoredResponse>, fetch: &Fetch) -> FetchOutcome {
+        if !self.is_storable() {
+            let parts = self.parts(fetch, &[], &stale.body);
+            if let Ok(response) = StoredResponse::new(parts, &self.request.lease) {
+                let stale = Some(Arc::clone(stale));
+                return FetchOutcome::Unstorable { response, stale };
+            }
+        }
         let renewed = (self.is_storable() && !fetch.shared.is_invalidated()).then(|| {
             let parts = self.parts(fetch, &self.control.withheld, &stale.body);
             StoredResponse::new(parts, &fetch.store.lease)

@@ -33,7 +33,7 @@ pub struct CorsFilter {
     expose: String,
 }
 
-/// A request of an origin that may read the response.
+/// A request of an origin that may read the response, where not every one may.
 #[derive(Debug)]
 struct Allowed {
     origin: String,
@@ -41,12 +41,16 @@ struct Allowed {
     expose: String,
 }
 
+/// The value of `Access-Control-Allow-Origin` for every origin.
+const ALL: &str = "*";
+
 impl CorsFilter {
     /// A filter of these rules.
     #[must_use]
     pub fn new(config: Cors) -> Self {
         Self {
-            allows_all: config.origins.iter().any(|origin| origin == "*"),
+            // Which the configuration refuses with credentials.
+            allows_all: config.origins.iter().any(|origin| origin == ALL),
             methods: config.methods.join(", "),
             headers: config.headers.join(", "),
             expose: config.expose.join(", "),
@@ -63,12 +67,11 @@ impl CorsFilter {
                 .any(|known| is_origin(known, origin))
     }
 
-    /// The value of `Access-Control-Allow-Origin`; a wildcard's answer can be cached for all.
+    /// The value of `Access-Control-Allow-Origin`.
     fn told<'a>(&self, origin: &'a str) -> &'a str {
-        if self.allows_all && !self.config.credentials {
-            "*"
-        } else {
-            origin
+        match self.allows_all {
+            true => ALL,
+            false => origin,
         }
     }
 
@@ -124,11 +127,11 @@ impl Filter for CorsFilter {
         if let Some(method) = requested_method(head) {
             return Ok(self.preflight(origin, method, head));
         }
-        let Some(origin) = origin.filter(|origin| self.allows(origin)) else {
+        let Some(origin) = origin.filter(|origin| !self.allows_all && self.allows(origin)) else {
             return Ok(Step::Continue);
         };
         Ok(Step::Attach(Box::new(Allowed {
-            origin: self.told(origin).to_owned(),
+            origin: origin.to_owned(),
             has_credentials: self.config.credentials,
             expose: self.expose.clone(),
         })))
@@ -138,23 +141,33 @@ impl Filter for CorsFilter {
         for name in OURS {
             head.fields.remove(name.as_bytes());
         }
-        // The response to one origin is not that to another.
-        if !self.allows_all || self.config.credentials {
-            head.fields.append(b"vary", b"origin")?;
+        if self.allows_all {
+            // Also to a request without `Origin`: a cache may give the response to a script (Fetch, "CORS protocol and
+            // HTTP caches").
+            return allow(head, ALL, &self.expose);
         }
-        Ok(())
+        // The response to one origin is not that to another.
+        head.fields
+            .append(b"vary", b"origin")
+            .map_err(GatewayError::from)
     }
+}
+
+/// Lets scripts of `origin` read the response, and these of its fields.
+fn allow(head: &mut ResponseHead, origin: &str, expose: &str) -> Result<(), GatewayError> {
+    let fields = &mut head.fields;
+    fields.append(b"access-control-allow-origin", origin.as_bytes())?;
+    if !expose.is_empty() {
+        fields.append(b"access-control-expose-headers", expose.as_bytes())?;
+    }
+    Ok(())
 }
 
 impl ExchangeFilter for Allowed {
     fn response(&mut self, head: &mut ResponseHead) -> Result<(), GatewayError> {
-        let fields = &mut head.fields;
-        fields.append(b"access-control-allow-origin", self.origin.as_bytes())?;
+        allow(head, &self.origin, &self.expose)?;
         if self.has_credentials {
-            fields.append(b"access-control-allow-credentials", b"true")?;
-        }
-        if !self.expose.is_empty() {
-            fields.append(b"access-control-expose-headers", self.expose.as_bytes())?;
+            (head.fields).append(b"access-control-allow-credentials", b"true")?;
         }
         Ok(())
     }

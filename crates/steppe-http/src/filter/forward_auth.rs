@@ -125,7 +125,8 @@ impl Filter for ForwardAuthFilter {
             head.fields.remove(name.as_bytes());
         }
         let question = self.question(head, about.lease)?;
-        let selection = pool.select(head, about.client, about.now);
+        pool.count_request(about.now);
+        let selection = pool.select(head, about.client);
         let question = AuthRequest {
             config: Arc::clone(&self.0),
             pool,

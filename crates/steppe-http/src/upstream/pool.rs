@@ -603,9 +603,8 @@ impl Pool {
         }
     }
 
-    /// The selection of a server for a request of `client`: by the configured hash key, and by the affinity cookie.
-    #[must_use]
-    pub fn select(&self, head: &RequestHead, client: IpAddr, now: Instant) -> Selection {
+    /// Counts a request that its servers are asked, of which retries and hedges are a share.
+    pub(crate) fn count_request(&self, now: Instant) {
         let settings = self.settings();
         if settings.retry.is_some() {
             self.upstream.retry_budget().count(now);
@@ -613,6 +612,12 @@ impl Pool {
         if settings.hedge.is_some() {
             self.upstream.hedge_budget().count(now);
         }
+    }
+
+    /// The selection of a server for a request of `client`: by the configured hash key, and by the affinity cookie.
+    #[must_use]
+    pub fn select(&self, head: &RequestHead, client: IpAddr) -> Selection {
+        let settings = self.settings();
         let key = match &settings.balance {
             Balance::RingHash(on) => sticky::key(on, head, client),
             _ => None,

@@ -97,7 +97,7 @@ impl Filter for AtTheDoor {
             return Ok(Step::Continue);
         }
         let pool = Rc::clone(about.pool.expect("it has an upstream"));
-        let mut selection = pool.select(head, about.client, about.now);
+        let mut selection = pool.select(head, about.client);
         let asked = RequestHead::new(b"GET", b"door", b"/may-it", about.lease)?;
         let (lease, now) = (about.lease.clone(), about.now);
         Ok(Step::Attach(Box::new(Asking(Box::pin(async move {

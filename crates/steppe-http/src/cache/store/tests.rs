@@ -259,6 +259,22 @@ fn what_is_forgotten_leaves_nothing_behind() {
     );
 }
 
+/// Another worker may take a response out between its publication and its place in a queue.
+#[test]
+fn what_went_before_it_was_queued_is_in_no_queue() {
+    let rig = Rig::new(1 << 20, 16 << 20);
+    let stored = rig.made("/x", 100, &[]).expect("there is room");
+    let mut queues = Queues::default();
+    queues.forget(&stored);
+    queues.push(&stored);
+    assert_eq!((queues.len(), queues.bytes()), (0, 0));
+    let stored = rig.made("/y", 100, &[]).expect("there is room");
+    queues.push(&stored);
+    assert_eq!(queues.len(), 1);
+    queues.forget(&stored);
+    assert_eq!((queues.len(), queues.bytes()), (0, 0));
+}
+
 #[test]
 fn nothing_goes_where_it_would_make_no_room() {
     let rig = Rig::new(1 << 20, 64 << 20);

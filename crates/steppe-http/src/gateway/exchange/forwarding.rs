@@ -320,7 +320,11 @@ impl Attempting {
             RouteTarget::Servers(pool) => {
                 let is_admitted = pool.admits(&mut routed.selection, env.now);
                 match &route.fallback {
-                    _ if is_admitted => Self::checkout(pool, routed, head, env),
+                    _ if is_admitted => {
+                        // Filters may answer a request, or refuse it, before it comes here.
+                        pool.count_request(env.now);
+                        Self::checkout(pool, routed, head, env)
+                    }
                     Some(respond) => {
                         Self::respond(routed, &head, Answer::of_upstream(respond), env)
                     }

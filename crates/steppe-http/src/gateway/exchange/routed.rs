@@ -52,7 +52,7 @@ impl Routed {
         head: &RequestHead,
         origin: RequestOrigin<'_>,
     ) -> Self {
-        let select = |pool: &Rc<Pool>| pool.select(head, origin.client, origin.began_at);
+        let select = |pool: &Rc<Pool>| pool.select(head, origin.client);
         let selection = route.pool().map(select).unwrap_or_default();
         let mut replay = Replay::default();
         replay.begin(head, repeats(route, origin.call));

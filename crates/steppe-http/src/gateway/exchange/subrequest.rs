@@ -39,6 +39,7 @@ pub(super) struct RestOfRoute {
     pub(super) place: usize,
     pub(super) client: IpAddr,
     token: Option<Arc<Token>>,
+    api_key: Option<Arc<str>>,
     is_authenticated: bool,
     start: StartSubrequest,
 }
@@ -48,6 +49,9 @@ impl RestOfRoute {
     pub(super) fn identify(&self, identity: &Identity) {
         if let Some(token) = &self.token {
             identity.set(Arc::clone(token));
+        }
+        if let Some(name) = &self.api_key {
+            identity.set_api_key(Arc::clone(name));
         }
         if self.is_authenticated {
             identity.authenticate();
@@ -63,6 +67,7 @@ impl MakeBehind for SubrequestFactory<'_> {
             place: self.place + 1,
             client: self.client,
             token: self.identity.token(),
+            api_key: self.identity.api_key(),
             is_authenticated: self.identity.is_authenticated(),
             start: self.start,
         })

@@ -2,7 +2,8 @@
 
 use super::*;
 
-const TAGGED: &str = "cache-control: max-age=3600\r\netag: \"v\"\r\ncontent-type: text/plain\r\n";
+const TAGGED: &str = "cache-control: max-age=3600\r\netag: \"v\"\r\ncontent-type: text/plain\r\n\
+    content-digest: sha-256=:AA==:\r\nrepr-digest: sha-256=:AA==:\r\n";
 
 fn with_stored(test: impl Fn(&Site)) {
     let answer = |request: &Message, _| match request.field("range") {
@@ -38,6 +39,9 @@ fn one_range_is_cut_out_of_what_is_stored() {
             assert_eq!(got.head.field("content-range"), Some(said));
             let length = content.len().to_string();
             assert_eq!(got.head.field("content-length"), Some(&*length));
+            // RFC 9530 §2, §3: of this message's content, and of the whole.
+            assert_eq!(got.head.field("content-digest"), None);
+            assert!(got.head.field("repr-digest").is_some());
             assert!(is_hit(&got));
         }
     });

@@ -32,6 +32,31 @@ fn what_still_holds_is_served_with_the_fields_of_the_word_for_it() {
     });
 }
 
+/// RFC 9111 §4.3.4, §3: by its fields, what is stored may not be kept any longer.
+#[test]
+fn what_may_not_be_stored_any_longer_is_taken_out() {
+    let answer = |request: &Message, _| match request.field("if-none-match") {
+        Some("\"v\"") => {
+            "HTTP/1.1 304 Not Modified\r\netag: \"v\"\r\ncache-control: private\r\n\r\n".to_owned()
+        }
+        _ => ok(STALE, "content"),
+    };
+    with_each("", answer, |site| {
+        let control = |got: &CurlOutput| got.head.field("cache-control").map(str::to_owned);
+        let first = site.get("/a");
+        let kept = control(&first);
+        let second = site.get("/a");
+        assert_eq!(
+            (text(&second), control(&second).as_deref()),
+            ("content".into(), Some("private"))
+        );
+        // The next request is not one for a 304.
+        let third = site.get("/a");
+        assert_eq!((text(&third), control(&third)), ("content".into(), kept));
+        assert_eq!(site.asked("/a"), 3);
+    });
+}
+
 /// RFC 9111 §4.3.4: a 304 renews the response that its validators name, and no other.
 #[test]
 fn a_word_about_another_renews_nothing() {

@@ -17,15 +17,25 @@ struct Site {
 
 impl Site {
     fn new(change: impl FnOnce(Section) -> Section) -> Self {
+        Self::new_on(
+            |config| config.route("all", |r| r.filters(["keys"])),
+            change,
+        )
+    }
+
+    /// A site whose filters `route` names.
+    fn new_on(
+        route: impl FnOnce(NodeConfig) -> NodeConfig,
+        change: impl FnOnce(Section) -> Section,
+    ) -> Self {
         let origin = RawOrigin::answering(OK);
         let config = NodeConfig::plain()
             .set("log.access.file", "{scratch}/access.log")
-            .set("log.access.format", "json")
-            .route("all", |r| r.filters(["keys"]))
-            .add_filter("keys", |f| {
-                let f = f.with_toml("kind = \"api-keys\"");
-                change(f.set("keys_file", "{scratch}/api-keys"))
-            });
+            .set("log.access.format", "json");
+        let config = route(config).add_filter("keys", |f| {
+            let f = f.with_toml("kind = \"api-keys\"");
+            change(f.set("keys_file", "{scratch}/api-keys"))
+        });
         let node = Steppe::builder()
             .with("origin", origin.address())
             .with_file("api-keys", &format!("ci {ALPHA}\nphone {BETA}\n"))
@@ -63,6 +73,25 @@ fn a_known_key_lets_in_and_its_name_goes_on() {
         .args(["-H", "x-api-key: alpha"])
         .run();
     assert_eq!(curl.head.status(), 200);
+}
+
+/// Behind a cache, a request to the server counts for the key of the client that it is for.
+#[test]
+fn a_cache_passes_the_name_of_the_key_on() {
+    let site = Site::new_on(
+        |config| {
+            config
+                .route("all", |r| r.filters(["keys", "store", "fair"]))
+                .add_filter("store", |f| f.with_toml("kind = \"cache\"\nbytes = \"1MiB\""))
+                .add_filter("fair", |f| {
+                    f.with_toml("kind = \"rate-limit\"\nkey = \"api-key\"\nrate = 1\nper = \"1h\"\nburst = 1")
+                })
+        },
+        |f| f,
+    );
+    let status = |key: &str| site.ask(&format!("X-Api-Key: {key}\r\n")).status();
+    assert_eq!((status("alpha"), status("alpha")), (200, 429));
+    assert_eq!((status("beta"), status("beta")), (200, 429));
 }
 
 #[test]

@@ -256,6 +256,36 @@ fn the_retry_budget_is_never_exceeded() {
     }
 }
 
+/// A request that the node answers itself asks no server, and allows no retries.
+#[test]
+fn the_retry_budget_is_a_share_of_what_servers_are_asked() {
+    const REQUESTS: usize = 200;
+    let origins = [answering(503), answering(503)];
+    let servers = origins.each_ref().map(address);
+    let config = NodeConfig::plain()
+        .upstream("origin", |u| {
+            u.servers(&servers[..])
+                .set("retry.attempts", 1)
+                .set("retry.budget", "20%")
+        })
+        .route("all", |r| r.filters(["browsers"]))
+        .add_filter("browsers", |f| {
+            f.with_toml("kind = \"cors\"\norigins = [\"https://app.example.com\"]")
+        });
+    let node = Steppe::builder().start(&config);
+    let mut peer = node.connect();
+    let refused = "OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: https://evil.example\r\n\
+                   Access-Control-Request-Method: PUT\r\n\r\n";
+    for _ in 0..10 * REQUESTS {
+        assert_eq!(peer.send(refused).response().status(), 403);
+    }
+    for _ in 0..REQUESTS {
+        assert_eq!(peer.send(GET).response().status(), 503);
+    }
+    let tried = retries(&node, "tried");
+    assert!((20.0..=60.0).contains(&tried), "{tried} of {REQUESTS}");
+}
+
 #[test]
 fn who_just_failed_is_not_asked_again_at_once() {
     let only = answering(503);
