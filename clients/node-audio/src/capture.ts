@@ -137,6 +137,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
       });
     } catch (error) {
       capture.detach();
+      // The native part would keep the process alive.
+      capture.native.close();
       throw toAudioError(error);
     }
     return capture;

@@ -8,6 +8,7 @@ import { AudioCapture } from './capture';
 import { AudioError } from './error';
 import { meter } from './meter';
 import { PRESETS } from './presets';
+import { TIMEOUT_MS_MAX } from './timeout';
 import type { CaptureOptions, PresetName, RecordOptions, SourceKind } from './types';
 
 const HELP = `Captures microphones, system audio and single programs.
@@ -147,9 +148,6 @@ async function listDevices(values: Values): Promise<void> {
   for (const { pid, name } of processes) say(`  process   ${pid}\n    ${name}`);
   if (devices.length === 0) say('no devices found');
 }
-
-/** Longest timeout of Node.js, in ms; a longer one fires at once. */
-const TIMEOUT_MS_MAX = 0x7fff_ffff;
 
 /** Until Ctrl-C, or so many seconds. */
 function end(length = Infinity): AbortSignal {

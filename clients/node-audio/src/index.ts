@@ -32,6 +32,7 @@
  * - meter.ts: level meter of the command
  * - bench.ts: benchmark of the command
  * - heap-meter.ts: heap allocation of a benchmark
+ * - timeout.ts: the longest timeout of Node.js
  * - symbols.ts: Symbol.dispose and Symbol.asyncDispose for older runtimes
  */
 import './symbols';

@@ -5,6 +5,7 @@ import { fileError } from './error';
 import { checkPattern, nameOf } from './file-pattern';
 import type { PacketReader, Reading } from './reader';
 import { openSink, StreamSink, type Sink } from './sink';
+import { TIMEOUT_MS_MAX } from './timeout';
 import type { Packet, RecordOptions, WavSummary } from './types';
 import { frameBytesOf, headerBytesOf, silenceOf, WavFile } from './wav';
 
@@ -14,8 +15,6 @@ const BATCH_MS = 100;
 const IDLE_MS = 500;
 /** Time without progress after which an aborted recording gives up the reader of a pipe, in ms. */
 const ABANDON_MS = 2_000;
-/** Longest timeout of Node.js, in ms; a longer one fires at once. */
-const TIMEOUT_MS_MAX = 0x7fff_ffff;
 /** A long gap is filled by pieces of so many bytes. */
 const FILL_BYTES = 64 << 10;
 

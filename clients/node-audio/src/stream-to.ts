@@ -6,6 +6,7 @@ import { AudioError } from './error';
 import { FRAME_HEADER_BYTES, writeHeader } from './frame';
 import { speaksHttp1 } from './http1';
 import type { PacketReader, Reading } from './reader';
+import { TIMEOUT_MS_MAX } from './timeout';
 import type { Packet, StreamOptions, StreamSummary } from './types';
 
 /** Waits between attempts to reach the server: doubled from the first to the last. */
@@ -148,7 +149,7 @@ class Sender {
     const timer = setTimeout(() => {
       isOld = true;
       this.kick();
-    }, this.maxRequestMs);
+    }, Math.min(this.maxRequestMs, TIMEOUT_MS_MAX));
     try {
       for (const held of this.held) this.send(stream, held, progress);
       for (;;) {

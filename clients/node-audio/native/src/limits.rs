@@ -104,6 +104,9 @@ pub const CLOCK_GAP_NS: f64 = 25e6;
 /// Time that a smaller error has to last, in ns: a loaded server is late for less.
 pub const CLOCK_PATIENCE_NS: u64 = 1_000_000_000;
 
+/// The same for the monitor of a sink, whose clock is corrected then: such errors last for up to 3.3 s on a busy machine.
+pub const CLOCK_PATIENCE_MONITOR_NS: u64 = 10_000_000_000;
+
 /// Times that have to agree on a gap.
 pub const CLOCK_LOOKS: u32 = 4;
 

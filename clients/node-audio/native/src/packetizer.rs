@@ -413,6 +413,7 @@ impl Packetizer {
     /// Leaves out frames that come during a pause.
     pub fn pass_over(&mut self, frames: u64) {
         self.flush();
+        self.forget_preroll();
         self.flags |= flag::DISCONTINUITY;
         self.ring.count(Counter::PausedFrames, frames);
     }
@@ -421,6 +422,7 @@ impl Packetizer {
     /// be lost.
     pub fn interrupt(&mut self) {
         self.flush();
+        self.forget_preroll();
         self.flags |= flag::DISCONTINUITY;
         self.ring.count(Counter::Discontinuities, 1);
     }
@@ -428,6 +430,11 @@ impl Packetizer {
     /// Ends the stream. Packets that the gate kept are left out.
     pub fn end(&mut self) {
         self.flush();
+        self.forget_preroll();
+    }
+
+    /// Leaves out the packets that the gate kept: what follows does not follow on them.
+    fn forget_preroll(&mut self) {
         while let Some((slot, record)) = self.kept.pop() {
             self.leave_out(slot, record.frames, Counter::GatedFrames);
         }

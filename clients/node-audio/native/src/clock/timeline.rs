@@ -9,7 +9,7 @@ use crate::clock::device::{DeviceClock, whole};
 use crate::format::Format;
 use crate::limits::{
     CLOCK_DOUBT_NS, CLOCK_GAP_NS, CLOCK_GAP_NS_MIN, CLOCK_LOOKS, CLOCK_LOOKS_FIRST,
-    CLOCK_PATIENCE_NS,
+    CLOCK_PATIENCE_MONITOR_NS, CLOCK_PATIENCE_NS,
 };
 
 /// Verdict on a time, and on the frames before it.
@@ -32,6 +32,9 @@ pub enum Times {
     Stamped,
     /// Times of a server, which may be late: several have to agree.
     Told,
+    /// Times of a sink's monitor by PulseAudio. It passes on what can't be rewound any more, and does not report how much
+    /// that delays frames: it changes by some ms with the streams of the sink, and nothing is missing.
+    Monitored,
 }
 
 /// Times that were off from the predicted ones.
@@ -116,7 +119,7 @@ impl Timeline {
     /// Takes note that the frame of this number was captured at this time, and returns the verdict.
     pub fn observe(&mut self, frame: u64, ns: u64) -> Verdict {
         let Some(error_ns) = self.clock.error_of(frame, ns) else {
-            self.settling = (self.times == Times::Told).then_some(Settling::BEGUN);
+            self.settling = (self.times != Times::Stamped).then_some(Settling::BEGUN);
             self.clock.observe(frame, ns);
             return Verdict::Follows;
         };
@@ -168,9 +171,13 @@ impl Timeline {
         let is_large = doubt.least_ns.abs() >= CLOCK_GAP_NS;
         let looks = match self.times {
             Times::Stamped if is_large => 1,
-            Times::Stamped | Times::Told => CLOCK_LOOKS,
+            Times::Stamped | Times::Told | Times::Monitored => CLOCK_LOOKS,
         };
-        let is_old = ns.saturating_sub(doubt.since_ns) >= CLOCK_PATIENCE_NS;
+        let patience_ns = match self.times {
+            Times::Stamped | Times::Told => CLOCK_PATIENCE_NS,
+            Times::Monitored => CLOCK_PATIENCE_MONITOR_NS,
+        };
+        let is_old = ns.saturating_sub(doubt.since_ns) >= patience_ns;
         if doubt.looks < looks || !(is_large || is_old) {
             return Verdict::Doubtful;
         }
@@ -179,8 +186,8 @@ impl Timeline {
 
     fn decide(&mut self, ns: f64) -> Verdict {
         self.doubt = None;
-        let is_error_of_first = !self.is_confirmed && ns.abs() < CLOCK_GAP_NS;
-        if ns.abs() < CLOCK_GAP_NS_MIN || is_error_of_first {
+        let is_of_clock = !self.is_confirmed || self.times == Times::Monitored;
+        if ns.abs() < CLOCK_GAP_NS_MIN || (is_of_clock && ns.abs() < CLOCK_GAP_NS) {
             self.clock.shift(ns);
             return Verdict::Follows;
         }
@@ -262,7 +269,7 @@ mod tests {
         first: u64,
         late_ms: impl Fn(u64) -> i64,
     ) -> (u64, Verdict) {
-        for step in 0..1_000 {
+        for step in 0..2_000 {
             let frame = first + step * 480;
             let due_ns = 1_000 * MS + FORMAT.duration_ns(frame);
             let ns = due_ns.saturating_add_signed(late_ms(step) * 1_000_000);
@@ -314,6 +321,22 @@ mod tests {
         let (looks, verdict) = decided(&mut timeline, next, |_| 5);
         assert_eq!(verdict, Verdict::Gap(240));
         assert!((100..=101).contains(&looks), "after {looks} times");
+    }
+
+    /// A monitor is late by some ms for seconds on a busy machine, or from then on.
+    #[test]
+    fn a_monitor_that_is_some_ms_late_has_lost_nothing() {
+        let (mut timeline, next) = second(Times::Monitored);
+        let for_seconds = |step: u64| if step < 330 { 6 } else { 0 };
+        let decided_after = decided(&mut timeline, next, for_seconds);
+        assert_eq!(decided_after, (331, Verdict::Follows));
+        assert_eq!(timeline.time_of(next), Some(2_000 * MS));
+        let (looks, verdict) = decided(&mut timeline, next, |_| 6);
+        assert_eq!(verdict, Verdict::Follows);
+        assert!((1_000..=1_001).contains(&looks), "after {looks} times");
+        let next = next + looks * 480;
+        let (looks, verdict) = decided(&mut timeline, next, |_| 50);
+        assert_eq!((looks, verdict), (4, Verdict::Gap(44 * 48)));
     }
 
     #[test]

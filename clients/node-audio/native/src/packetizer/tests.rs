@@ -244,6 +244,36 @@ fn a_gate_lets_the_preroll_pass_first() {
     assert_eq!(count(&packetizer, Counter::GatedFrames), 8);
 }
 
+/// Sound from before a pause or a loss is no beginning of what is heard after it.
+#[test]
+fn a_pause_and_a_loss_end_the_preroll() {
+    let gate = gate::Settings {
+        threshold: 0.25,
+        hangover: 0,
+        preroll: 2,
+    };
+    let settings = Settings {
+        gate: Some(gate),
+        ..PLAIN
+    };
+    let faint = [1_i16; 4].map(i16::to_le_bytes).concat();
+    let loud = [16_384_i16; 4].map(i16::to_le_bytes).concat();
+    let cuts: [fn(&mut Packetizer); 2] = [
+        |packetizer| packetizer.pass_over(4),
+        |packetizer| packetizer.lose(Loss::exact(4)),
+    ];
+    for cut in cuts {
+        let (mut packetizer, consumer) = packetizer(8, settings);
+        push(&mut packetizer, &faint, 0).unwrap();
+        cut(&mut packetizer);
+        push(&mut packetizer, &loud, 0).unwrap();
+        let taken = consumer.take().unwrap();
+        assert_eq!(samples(&taken)[0], 16_384);
+        assert_eq!(taken.packet.flags, flag::VOICE_BEGINS | flag::DISCONTINUITY);
+        assert_eq!(count(&packetizer, Counter::GatedFrames), 4);
+    }
+}
+
 #[test]
 fn packets_and_preroll_have_to_fit() {
     let gate = gate::Settings {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::sys::{Connection, Fault, Playing, Request, ServerDefaults, SourceEntry};
 use crate::channel_map::StreamFormat;
+use crate::clock::timeline::Times;
 use crate::device::Wanted;
 use crate::error::{Error, Result};
 
@@ -14,6 +15,8 @@ pub struct Resolved {
     pub source: String,
     /// Format of the source.
     pub format: StreamFormat,
+    /// Quality of the source's times.
+    pub times: Times,
     /// The only stream of its sink to record; the whole sink if `None`.
     pub of_stream: Option<u32>,
     /// True if the server may move the stream to another source.
@@ -25,6 +28,10 @@ impl Resolved {
         Self {
             source: source.name.clone(),
             format: source.format,
+            times: match source.monitor_of.is_some() && !source.is_of_pipewire {
+                true => Times::Monitored,
+                false => Times::Told,
+            },
             of_stream: None,
             may_move: false,
         }
@@ -135,6 +142,7 @@ mod tests {
             }
             .into(),
             monitor_of: sink.map(|sink| (7, sink.to_owned())),
+            is_of_pipewire: false,
         }
     }
 
@@ -157,6 +165,18 @@ mod tests {
         assert_eq!(name("mic"), Some("mic"));
         assert_eq!(name("out.monitor"), Some("line"));
         assert_eq!(default_input(&sources[..1], &defaults("out.monitor")), None);
+    }
+
+    #[test]
+    fn monitors_of_pulseaudio_are_late_at_times() {
+        let monitor = source("out.monitor", Some("out"));
+        assert_eq!(Resolved::of(&monitor).times, Times::Monitored);
+        assert_eq!(Resolved::of(&source("mic", None)).times, Times::Told);
+        let of_pipewire = SourceEntry {
+            is_of_pipewire: true,
+            ..monitor
+        };
+        assert_eq!(Resolved::of(&of_pipewire).times, Times::Told);
     }
 
     #[test]

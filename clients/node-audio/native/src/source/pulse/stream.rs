@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::resolve::{self, Resolved};
 use super::sys::{Connection, Fault, Fragment, Recording, Timing};
 use crate::clock;
-use crate::clock::timeline::{Timeline, Times, Verdict};
+use crate::clock::timeline::{Timeline, Verdict};
 use crate::device::Wanted;
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -101,7 +101,7 @@ impl<'c> Stream<'c> {
         resolved: Resolved,
     ) -> Self {
         Self {
-            timeline: Timeline::new(resolved.format.format, Times::Told),
+            timeline: Timeline::new(resolved.format.format, resolved.times),
             resolved,
             connection,
             recording,

@@ -141,6 +141,8 @@ pub struct SourceInfo {
     pub mute: c_int,
     pub monitor_of_sink: u32,
     pub monitor_of_sink_name: *const c_char,
+    pub latency_usec: u64,
+    pub driver: *const c_char,
 }
 
 /// `pa_sink_input_info`, to the last field that is read.

@@ -23,6 +23,8 @@ pub struct SourceEntry {
     pub format: StreamFormat,
     /// For a monitor: index and name of its sink.
     pub monitor_of: Option<(u32, String)>,
+    /// True if it is PipeWire's own.
+    pub is_of_pipewire: bool,
 }
 
 /// The server's default devices.
@@ -216,6 +218,7 @@ fn source_entry(info: &SourceInfo) -> SourceEntry {
             map: map_of(&info.channel_map, format.channels),
         },
         monitor_of: is_monitor.then(|| (info.monitor_of_sink, text(info.monitor_of_sink_name))),
+        is_of_pipewire: text(info.driver) == "PipeWire",
     }
 }
 
