@@ -249,7 +249,18 @@ impl Node {
         self.readiness.set(State::Draining);
         let timeout = self.reloader.config().node.drain_timeout;
         self.manager.stopping(timeout);
-        let drained = self.workers.shut_down(timeout, signals.stop()).await;
+        // Nothing is reloaded any more: those who wait for that are told.
+        drop(self.asked);
+        let stop = async {
+            loop {
+                match signals.next().await {
+                    Asked::Stop => return,
+                    // Logs are rotated, however long a drain takes.
+                    Asked::ReopenLogs | Asked::Reload => self.services.reopen_logs(),
+                }
+            }
+        };
+        let drained = self.workers.shut_down(timeout, stop).await;
         self.services.close_files();
         drained
     }

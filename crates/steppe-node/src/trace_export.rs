@@ -32,7 +32,8 @@ const PATH: &str = "/v1/traces";
 pub struct Collector {
     url: Uri,
     path: String,
-    runtime: Runtime,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
 }
 
 impl Collector {
@@ -47,7 +48,7 @@ impl Collector {
         Ok(Self {
             url,
             path,
-            runtime: runtime?,
+            runtime: Some(runtime?),
         })
     }
 
@@ -100,12 +101,22 @@ impl Export for Collector {
                 Err(_) => bail!("no response in time"),
             }
         };
-        match self.runtime.block_on(post) {
+        let runtime = self.runtime.as_ref().expect("it is not dropped");
+        match runtime.block_on(post) {
             Ok((status, answer)) => taken(status, &answer),
             Err(error) => Err(BatchRefused {
                 may_be_sent_again: true,
                 why: format!("{error:#}"),
             }),
+        }
+    }
+}
+
+/// A tracer that is refused is dropped by a task of the node, where a runtime must not wait for its end.
+impl Drop for Collector {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
         }
     }
 }
@@ -141,6 +152,12 @@ impl std::fmt::Debug for Collector {
 mod tests {
     use super::*;
 
+    /// As where a configuration is refused: in a task of the node.
+    #[tokio::test]
+    async fn a_collector_may_be_dropped_by_a_task() {
+        drop(Collector::new("http://a.example").expect("a runtime"));
+    }
+
     #[test]
     fn an_answer_says_what_was_taken() {
         let of = |status: u16, answer: &str| {
@@ -163,7 +180,7 @@ mod tests {
 
     #[test]
     fn traces_go_below_the_path_of_the_url() {
-        let path = |url: &str| Collector::new(url).expect("a runtime").path;
+        let path = |url: &str| Collector::new(url).expect("a runtime").path.clone();
         assert_eq!(path("http://127.0.0.1:4318"), "/v1/traces");
         assert_eq!(path("http://127.0.0.1:4318/"), "/v1/traces");
         assert_eq!(path("https://otlp.example/a/"), "/a/v1/traces");

@@ -12,6 +12,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::Value;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 
 use super::access::{Access, guard, refuse_other_sites};
@@ -144,12 +145,15 @@ async fn reload_status(State(content): State<Arc<Content>>) -> Response {
 /// Responds once the configuration is in force or was refused.
 async fn reload(State(content): State<Arc<Content>>) -> Response {
     let (answer, answered) = oneshot::channel();
-    let is_asked = content.reload.try_send(Ask(answer)).is_ok();
+    let asked = content.reload.try_send(Ask(answer));
+    // The error has the question, whose end is waited for.
+    let is_full = asked.is_err_and(|error| matches!(error, TrySendError::Full(_)));
     match answered.await {
         Ok(Ok(_)) => json(&content.config.report()),
         Ok(Err(why)) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")).into_response(),
-        Err(_) if is_asked => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-        Err(_) => StatusCode::TOO_MANY_REQUESTS.into_response(),
+        Err(_) if is_full => StatusCode::TOO_MANY_REQUESTS.into_response(),
+        // The node drains.
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }
 

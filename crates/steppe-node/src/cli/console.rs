@@ -55,17 +55,25 @@ pub(crate) fn announce(text: &str) {
 
 /// Writes the output of a command. Returns the exit code: whether that worked.
 pub(super) fn print(text: &str) -> ExitCode {
+    match is_printed(text) {
+        true => Code::Ok.into(),
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Prints to standard output; false, and a message, where that fails.
+pub(super) fn is_printed(text: &str) -> bool {
     let mut output = io::stdout().lock();
     let written = output.write_all(text.as_bytes());
     match written.and_then(|()| output.flush()) {
-        Ok(()) => Code::Ok.into(),
+        Ok(()) => true,
         // A closed pipe is no error (`steppe schema | head`): the reader has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Ok.into(),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => true,
         Err(error) => {
             say(&format!(
                 "steppe: can't write to standard output: {error}\n"
             ));
-            ExitCode::FAILURE
+            false
         }
     }
 }

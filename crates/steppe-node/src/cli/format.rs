@@ -15,7 +15,7 @@ use steppe_config::mistakes::Mistakes;
 use steppe_config::read::Source;
 
 use super::code::Code;
-use super::console::{complain, print, say};
+use super::console::{complain, is_printed, say};
 use crate::config::Report;
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(super) fn run(options: &Format) -> ExitCode {
     let mut is_done = true;
     for file in &options.files {
         let formatted = match file.as_os_str() == "-" {
-            true => standard_input(),
+            true => standard_input(options),
             false => one(file, options),
         };
         match formatted {
@@ -72,21 +72,28 @@ fn one(file: &Path, options: &Format) -> Result<bool, String> {
         return Ok(true);
     }
     if options.check {
-        print(&format!("{}\n", file.display()));
+        is_printed(&format!("{}\n", file.display()));
         return Ok(false);
     }
     replace(file, &formatted).map_err(refused)?;
     Ok(true)
 }
 
-fn standard_input() -> Result<bool, String> {
+/// Formats standard input to standard output, or judges it; true if it has the layout, or is printed in it.
+fn standard_input(options: &Format) -> Result<bool, String> {
     let refused = |error| format!("steppe: standard input: {error}\n");
     let text = read(io::stdin().lock()).map_err(refused)?;
     let Some(formatted) = layout("standard input", &text) else {
         return Ok(false);
     };
-    print(&formatted);
-    Ok(true)
+    if options.check {
+        let has_layout = formatted == text;
+        if !has_layout {
+            is_printed("-\n");
+        }
+        return Ok(has_layout);
+    }
+    Ok(is_printed(&formatted))
 }
 
 fn read(file: impl io::Read) -> io::Result<String> {

@@ -44,14 +44,6 @@ impl Signals {
             };
         }
     }
-
-    /// Waits for SIGINT or SIGTERM.
-    ///
-    /// # Cancel safety
-    /// As [`Self::next`].
-    pub(super) async fn stop(&mut self) {
-        while self.next().await != Asked::Stop {}
-    }
 }
 
 /// The action of a signal.

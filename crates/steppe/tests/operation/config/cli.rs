@@ -1,7 +1,7 @@
 //! The command line, run as from a shell.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use expect_test::expect;
 use steppe_testkit::{Scratch, Steppe};
@@ -266,6 +266,21 @@ fn fmt_changes_the_layout_of_a_file_and_nothing_that_it_says() {
     let formatted = std::fs::read_to_string(&file).expect("a text");
     assert_eq!(formatted, expected);
     assert_eq!(run(&["--check", link]).0, Some(0));
+    let piped = |args: &[&str], text: &str, to: Stdio| {
+        let input = scratch.write("input.toml", text);
+        let mut command = Steppe::command();
+        let command = command.arg("fmt").args(args).stdout(to);
+        let input = std::fs::File::open(input).expect("it is there");
+        let output = command.stdin(input).output().expect("it runs");
+        (output.status.code(), output.stdout)
+    };
+    let plain = "[node]\nwatch=false\n";
+    let formatted = b"[node]\nwatch = false\n".to_vec();
+    assert_eq!(piped(&["-"], plain, Stdio::piped()), (Some(0), formatted));
+    let unformatted = (Some(1), b"-\n".to_vec());
+    assert_eq!(piped(&["--check", "-"], plain, Stdio::piped()), unformatted);
+    let full = std::fs::File::create("/dev/full").expect("a device");
+    assert_eq!(piped(&["-"], plain, full.into()).0, Some(1));
     scratch.write("steppe.toml", "[node\n");
     let (code, _, told) = run(&[link]);
     let told = String::from_utf8(told).expect("text");
