@@ -288,7 +288,8 @@ impl Depot {
                 self.release(slab, Age::Past);
             } else {
                 self.relist(slab, class);
-                if slab.used.get() < used {
+                // Pages that the kernel refused, locked ones, are offered again.
+                if slab.used.get() < used || gone != pages {
                     slab.is_aging.set(true);
                     self.age(slab, Age::Since(sys::now_ms()));
                 }

@@ -176,6 +176,8 @@ impl Pool {
             let books = aged_books(chunk, now, decay_ms);
             let purged_units = old | unused_beside(chunk, old);
             let taken = purged_units | book_pages::units_of(books) & chunk.free.get();
+            // Beside books that go back, units may be dirty that are not old yet.
+            let young = chunk.dirty.get() & taken & !old;
             self.remove(chunk);
             // The next turn begins with another chunk: `enter` puts this one last.
             chunk.free.set(chunk.free.get() & !taken);
@@ -194,7 +196,9 @@ impl Pool {
             guard = self.lock.lock();
             self.remove(chunk);
             // A thread that took other units meanwhile has dropped these from `dirty`.
-            chunk.dirty.set(chunk.dirty.get() & !old | old & !gone);
+            chunk
+                .dirty
+                .set(chunk.dirty.get() & !old | old & !gone | young);
             chunk.free.set(chunk.free.get() | taken);
             self.enter(chunk);
         }

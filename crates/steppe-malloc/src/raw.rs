@@ -306,6 +306,7 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
             // A small block that is a sample belongs among the small ones again.
             let stays = is_run && unit.sample.get() == 0 && LARGE.resize_run(unit, size);
             stays.then(|| {
+                pressure::start_if_wanted();
                 heap_profile::on_resize(&unit.sample, (old, size), long_ways);
                 pointer
             })
