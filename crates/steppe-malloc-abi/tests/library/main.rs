@@ -21,6 +21,7 @@ mod misuse;
 mod musl;
 mod namespaces;
 mod preload;
+mod purges;
 mod refusals;
 mod servers;
 mod sleeping;

@@ -432,19 +432,20 @@ fn a_server_that_closes_behind_its_response_has_answered() {
     /// Behind so much the windows have grown.
     const GROWN_BYTES: usize = 8 << 20;
     /// More than the node reads at once.
-    const LAST_BYTES: i64 = 400_000;
+    const LAST_FRAMES: usize = 25;
     const FRAME: [u8; 16_384] = [b'x'; 16_384];
+    const LAST_BYTES: usize = LAST_FRAMES * FRAME.len();
     let (origin, sent) = server(&[], |server, sent| {
         let Some(stream) = server.request() else {
             return;
         };
         server.send(&[H2Frame::ok(stream)]);
-        let mut windows = [65_535_i64; 2];
+        let mut windows = [65_535_usize; 2];
         let mut bytes = 0;
-        let room = |windows: [i64; 2]| windows[0].min(windows[1]);
+        let room = |windows: [usize; 2]| windows[0].min(windows[1]);
         while bytes < GROWN_BYTES || room(windows) < LAST_BYTES {
-            if bytes < GROWN_BYTES && room(windows) >= 16_384 {
-                windows = windows.map(|window| window - 16_384);
+            if bytes < GROWN_BYTES && room(windows) >= FRAME.len() {
+                windows = windows.map(|window| window - FRAME.len());
                 bytes += FRAME.len();
                 server.send(&[H2Frame::data(stream, FRAME)]);
                 continue;
@@ -455,15 +456,12 @@ fn a_server_that_closes_behind_its_response_has_answered() {
             if frame.kind == H2Frame::WINDOW_UPDATE {
                 let octets: [u8; 4] = frame.payload[..4].try_into().expect("four");
                 let of_stream = usize::from(frame.stream == stream);
-                windows[of_stream] += i64::from(u32::from_be_bytes(octets));
+                windows[of_stream] += u32::from_be_bytes(octets) as usize;
             }
         }
-        let last = vec![H2Frame::data(stream, FRAME); LAST_BYTES as usize / FRAME.len()];
+        let last = vec![H2Frame::data(stream, FRAME); LAST_FRAMES];
         server.send(&[last, vec![H2Frame::last_data(stream, "")]].concat());
-        sent.store(
-            bytes + LAST_BYTES as usize / FRAME.len() * FRAME.len(),
-            Ordering::Relaxed,
-        );
+        sent.store(bytes + LAST_BYTES, Ordering::Relaxed);
     });
     let node = Steppe::builder()
         .with("origin", origin.address())
