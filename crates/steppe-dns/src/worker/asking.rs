@@ -16,7 +16,7 @@ use super::state::WorkerState;
 use super::upstream::Upstream;
 use crate::answer::{Answer, Reason};
 use crate::cache::Key;
-use crate::config::{Policy, Transport, Truncated};
+use crate::config::{Policy, Transport};
 use crate::in_flight::{Case, Outgoing};
 use crate::limits::{
     ATTEMPTS_PER_EXCHANGE_MAX, SOCKETS_PER_SERVER, UPSTREAM_QUERY_BYTES_MAX,
@@ -60,11 +60,9 @@ impl WorkerState {
         let servers = upstream.servers.len();
         let random = self.rng.next_u32();
         upstream.order(now, random, self.exchanges.order_mut(place, servers));
-        // Where truncated responses are passed on, a client that asks again by a stream gets the whole one.
-        let passes = upstream.config.truncated == Truncated::Pass;
         let exchange = Exchange {
             ticket: Some(wanted.ticket),
-            by_stream: if passes && wanted.is_of_stream { !0 } else { 0 },
+            is_of_stream: wanted.is_of_stream,
             flags: key.flags,
             subnet: key.subnet,
             purpose: wanted.purpose,

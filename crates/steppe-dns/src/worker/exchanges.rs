@@ -23,6 +23,8 @@ pub(super) struct Exchange {
     pub(super) ticket: Option<Ticket>,
     pub(super) current: Rc<Current>,
     pub(super) upstream: Rc<Upstream>,
+    /// The client that began it has come by a stream, as after a truncated response.
+    pub(super) is_of_stream: bool,
     /// Plan by which the answer is cached.
     pub(super) plan: Plan,
     /// Flags of the cache key.
@@ -111,6 +113,7 @@ impl Exchange {
             ticket: None,
             current: Rc::clone(current),
             upstream: Rc::clone(upstream),
+            is_of_stream: false,
             plan: upstream.plan,
             flags: 0,
             subnet: None,

@@ -214,8 +214,11 @@ impl WorkerState {
         let truncated = exchange.upstream.config.truncated;
         match (arrived.response.outcome(), arrived.transport) {
             (Outcome::Truncated, Transport::Udp) => match truncated {
-                Truncated::AskByTcp => self.ask_by_stream(place, server, now),
-                Truncated::Pass => self.finish(place, Answer::Truncated, now),
+                // A client that asks again by a stream is to get the whole response.
+                Truncated::Pass if !exchange.is_of_stream => {
+                    self.finish(place, Answer::Truncated, now);
+                }
+                Truncated::AskByTcp | Truncated::Pass => self.ask_by_stream(place, server, now),
             },
             (Outcome::Truncated, _) => {
                 self.bad(place, server, (Rcode::SERVFAIL, INVALID), now);

@@ -171,7 +171,7 @@ impl StorableResponse<'_> {
     /// may not (RFC 9111 §4.3.4, §3), it is for the leader alone, and is taken out.
     fn renew(self, stale: &Arc<StoredResponse>, fetch: &Fetch) -> FetchOutcome {
         if !self.is_storable() {
-            let parts = self.parts(fetch, &[], &stale.body);
+            let parts = self.parts(fetch, &self.control.withheld, &stale.body);
             if let Ok(response) = StoredResponse::new(parts, &self.request.lease) {
                 let stale = Some(Arc::clone(stale));
                 return FetchOutcome::Unstorable { response, stale };
