@@ -249,7 +249,7 @@ impl Node {
         self.readiness.set(State::Draining);
         let timeout = self.reloader.config().node.drain_timeout;
         self.manager.stopping(timeout);
-        // Nothing is reloaded any more: those who wait for that are told.
+        // Nothing is reloaded any more: requests for that get an answer.
         drop(self.asked);
         let stop = async {
             loop {

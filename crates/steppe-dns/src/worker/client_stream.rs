@@ -57,7 +57,7 @@ impl ClientStream {
         let read = async {
             let ended = tokio::select! {
                 biased;
-                // Once it is closed to make room, nobody would answer a query that it reads.
+                // A query that is read after the connection was closed to make room would have no answer.
                 () = connection.until(|connection| connection.stage.get() != Stage::Open) => Ok(()),
                 ended = self.read(&transport, pending) => ended,
                 () = drain.reached(Phase::Draining) => Ok(()),

@@ -1,59 +1,18 @@
 //! Servers that fail and recover: responses to clients meanwhile, and the time until recovery is detected.
 
 use std::net::UdpSocket;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use steppe_dns::config::{Policy, ServeStale, Stale};
+use steppe_dns::config::Policy;
 use steppe_testkit::{Port, eventually};
 
 use crate::client::{Client, answers, extended_error, forwarder, rcode};
 use crate::node::Node;
-use crate::server::{Asked, Server, answered};
+use crate::server::Asked;
+use crate::switched::{Switched, serve_stale};
 
-const A: u16 = 1;
 const SERVFAIL: u8 = 2;
 const PROBES: &str = "steppe_dns_upstream_trouble_total{kind=\"probe\"}";
-
-/// A server that can be made silent.
-struct Switched {
-    server: Server,
-    is_silent: Arc<AtomicBool>,
-    ttl: Arc<AtomicU32>,
-}
-
-impl Switched {
-    fn start(ttl: u32) -> Self {
-        let ttl = Arc::new(AtomicU32::new(ttl));
-        let is_silent = Arc::new(AtomicBool::new(false));
-        let server = {
-            let (is_silent, ttl) = (Arc::clone(&is_silent), Arc::clone(&ttl));
-            Server::start(move |asked| match is_silent.load(Ordering::Acquire) {
-                true => Vec::new(),
-                false => {
-                    let ttl = ttl.load(Ordering::Acquire);
-                    vec![answered(&asked.bytes, 0, &[(A, ttl, &[192, 0, 2, 7])])]
-                }
-            })
-        };
-        Self {
-            server,
-            is_silent,
-            ttl,
-        }
-    }
-
-    fn switch_off(&self) {
-        self.is_silent.store(true, Ordering::Release);
-    }
-
-    /// Answers again, with a long TTL from now on.
-    fn switch_on(&self) {
-        self.ttl.store(3600, Ordering::Release);
-        self.is_silent.store(false, Ordering::Release);
-    }
-}
 
 /// True for a query of a probe: the name servers of the root.
 fn is_probe(asked: &Asked) -> bool {
@@ -141,11 +100,7 @@ fn while_all_servers_are_dead_stale_answers_are_served_and_then_fresh_ones_witho
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[switched.server.address]);
     config.upstreams[0].timeout = Duration::from_secs(2);
-    config.cache.serve_stale = Some(ServeStale {
-        up_to: Duration::from_secs(3600),
-        after: Duration::from_millis(50),
-        only: Stale::Positive,
-    });
+    config.cache.serve_stale = Some(serve_stale(Duration::from_millis(50)));
     let node = Node::start(config, 2);
     let clients = [Client::of(listen), Client::of(listen), Client::of(listen)];
     let names: Vec<String> = (0..NAMES)

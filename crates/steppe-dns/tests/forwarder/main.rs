@@ -36,4 +36,5 @@ mod service;
 #[path = "../support/streams.rs"]
 mod streams;
 mod subnets;
+mod switched;
 mod upstream_keys;

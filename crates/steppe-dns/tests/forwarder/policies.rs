@@ -1,16 +1,16 @@
 //! Policies: the choice and timing of servers, and the responses to clients meanwhile.
 
 use std::net::UdpSocket;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use steppe_dns::config::{Policy, ServeStale, Stale};
+use steppe_dns::config::Policy;
 use steppe_testkit::{Port, eventually};
 
 use crate::client::{Client, answers, extended_error, forwarder, query, rcode};
 use crate::node::Node;
 use crate::server::{Asked, By, Server, answered};
+use crate::switched::{Switched, serve_stale};
 
 const A: u16 = 1;
 
@@ -152,26 +152,15 @@ fn a_silent_server_is_asked_three_times_by_udp_and_then_by_tcp() {
 
 #[test]
 fn a_stale_answer_is_served_when_servers_take_too_long() {
-    let is_silent = Arc::new(AtomicBool::new(false));
-    let server = {
-        let is_silent = Arc::clone(&is_silent);
-        Server::start(move |asked| match is_silent.load(Ordering::Acquire) {
-            true => Vec::new(),
-            false => vec![answered(&asked.bytes, 0, &[(A, 1, &[192, 0, 2, 7])])],
-        })
-    };
+    let switched = Switched::start(1);
     let listen = Port::free().keep();
-    let mut config = forwarder(listen, &[server.address]);
+    let mut config = forwarder(listen, &[switched.server.address]);
     config.upstreams[0].timeout = Duration::from_secs(3600);
-    config.cache.serve_stale = Some(ServeStale {
-        up_to: Duration::from_secs(3600),
-        after: Duration::from_millis(50),
-        only: Stale::Positive,
-    });
+    config.cache.serve_stale = Some(serve_stale(Duration::from_millis(50)));
     let _node = Node::start(config, 1);
     let client = Client::of(listen);
     client.ask_for("a.example.org");
-    is_silent.store(true, Ordering::Release);
+    switched.switch_off();
     let stale = loop {
         let response = client.ask_for("a.example.org");
         if extended_error(&response).is_some() {
@@ -187,25 +176,14 @@ fn a_stale_answer_is_served_when_servers_take_too_long() {
 /// Clients that find no place to wait for a fresh answer get the stale one, which is at hand.
 #[test]
 fn a_stale_answer_is_served_where_too_many_wait() {
-    let is_silent = Arc::new(AtomicBool::new(false));
-    let server = {
-        let is_silent = Arc::clone(&is_silent);
-        Server::start(move |asked| match is_silent.load(Ordering::Acquire) {
-            true => Vec::new(),
-            false => vec![answered(&asked.bytes, 0, &[(A, 1, &[192, 0, 2, 7])])],
-        })
-    };
+    let switched = Switched::start(1);
     let listen = Port::free().keep();
-    let mut config = forwarder(listen, &[server.address]);
+    let mut config = forwarder(listen, &[switched.server.address]);
     config.upstreams[0].timeout = Duration::from_secs(3600);
-    config.cache.serve_stale = Some(ServeStale {
-        up_to: Duration::from_secs(3600),
-        after: Duration::from_secs(3600),
-        only: Stale::Positive,
-    });
+    config.cache.serve_stale = Some(serve_stale(Duration::from_secs(3600)));
     let _node = Node::start(config, 1);
     Client::of(listen).ask_for("a.example.org");
-    is_silent.store(true, Ordering::Release);
+    switched.switch_off();
     let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
     client
         .set_read_timeout(Some(Duration::from_millis(50)))

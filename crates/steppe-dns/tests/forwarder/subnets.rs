@@ -1,11 +1,10 @@
 //! Client subnets (RFC 7871): the networks that servers are sent, and the clients that get the answers.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use steppe_dns::config::{ClientSubnet, Forwarder, ServeStale, Stale};
+use steppe_dns::config::{ClientSubnet, Forwarder};
 use steppe_dns::limits::SUBNETS_PER_QUESTION_MAX;
 use steppe_testkit::{Port, eventually};
 
@@ -13,6 +12,7 @@ use crate::client::{Client, PATIENCE, answers, extended_error, forwarder, rcode}
 use crate::messages::{message, with_opt};
 use crate::node::Node;
 use crate::server::{Asked, Server, answered};
+use crate::switched::{Switched, serve_stale};
 
 const A: u16 = 1;
 const SUBNET: u16 = 8;
@@ -211,32 +211,20 @@ fn networks_that_clients_make_up_send_few_queries() {
 /// RFC 8767 §5: a server that fails is not asked again at once, also where the stale answer is that of a network.
 #[test]
 fn a_stale_answer_of_a_network_is_kept_quiet_too() {
-    let is_silent = Arc::new(AtomicBool::new(false));
-    let server = {
-        let is_silent = Arc::clone(&is_silent);
-        Server::start(move |asked| match is_silent.load(Ordering::Acquire) {
-            true => Vec::new(),
-            false => vec![with_opt(
-                answered(&asked.bytes, 0, &[(A, 1, &[192, 0, 2, 7])]),
-                1232,
-                0,
-                &[(SUBNET, &option([10, 0, 1, 0], 24, 24))],
-            )],
-        })
-    };
-    let listen = Port::free().keep();
-    let mut config = config(ClientSubnet::Pass, listen, &server);
-    config.upstreams[0].timeout = Duration::from_millis(200);
-    config.cache.serve_stale = Some(ServeStale {
-        up_to: Duration::from_secs(3600),
-        after: Duration::from_millis(50),
-        only: Stale::Positive,
+    let switched = Switched::start_with(1, |asked, ttl| {
+        let plain = answered(&asked.bytes, 0, &[(A, ttl, &[192, 0, 2, 7])]);
+        with_opt(plain, 1232, 0, &[(SUBNET, &option([10, 0, 1, 0], 24, 24))])
     });
+    let server = &switched.server;
+    let listen = Port::free().keep();
+    let mut config = config(ClientSubnet::Pass, listen, server);
+    config.upstreams[0].timeout = Duration::from_millis(200);
+    config.cache.serve_stale = Some(serve_stale(Duration::from_millis(50)));
     let _node = Node::start(config, 1);
     let client = Client::of(listen);
     let ask = || client.ask(&query([10, 0, 1, 0], 24));
     ask();
-    is_silent.store(true, Ordering::Release);
+    switched.switch_off();
     eventually("it is stale", || extended_error(&ask()) == Some(3));
     // The exchange goes on behind the stale answer, and ends.
     let quiet = || {

@@ -47,7 +47,8 @@ pub(crate) enum FetchOutcome {
     Complete(Arc<StoredResponse>),
     /// A 304 has validated the stored response: this one, with its new fields, takes its place.
     Revalidated(Arc<StoredResponse>),
-    /// A 304 has validated this stored response, and the new fields forbid that it is stored any longer.
+    /// A 304 has validated this stored response, which is used as it is: the fetch was invalidated, or there is no room for
+    /// the new fields.
     UsedOnce(Arc<StoredResponse>),
     /// A 304 is about another response than this stored one, which is invalid therefore (RFC 9111 §4.3.4).
     Mismatched(Arc<StoredResponse>),
